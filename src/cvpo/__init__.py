@@ -1,0 +1,1 @@
+"""Constrained variational policy optimization: policies that maximise reward within a cost limit."""

@@ -1,0 +1,1 @@
+"""Pure maths on arrays: no networks, no config, no environment."""
