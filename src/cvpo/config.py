@@ -1,0 +1,141 @@
+"""Settings as frozen dataclasses: what every algorithm has, and how overrides are applied and checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """Settings that every algorithm shares."""
+
+    envs: int = 20
+    """Parallel environments; an epoch is one episode's length of steps in each."""
+    episode_length: int | None = None
+    """Steps of an episode; only needed where the environment states no time limit."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers of every network."""
+    gamma: float = 0.99
+    """Discount of reward and cost."""
+    eval_episodes: int = 10
+    """Episodes of the deterministic policy in each evaluation."""
+    eval_every: int = 1
+    """Epochs between two evaluations; the last epoch is always evaluated."""
+    normalize_observations: bool = False
+    """Scale observations by their running mean and deviation, saved with the policy."""
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "envs", "eval_episodes", "eval_every")
+        if self.episode_length is not None:
+            require_at_least(self, 1, "episode_length")
+        require_between(self, 0.0, 1.0, "gamma")
+        if not self.hidden or min(self.hidden) < 1:
+            raise ValueError(f"hidden must name at least one layer of width >= 1, got {self.hidden}")
+
+
+@dataclass(frozen=True)
+class OffPolicyConfig(LoopConfig):
+    """Settings of the methods that learn from a replay of old episodes."""
+
+    batch_size: int = 300
+    """Transitions in a gradient step."""
+    update_ratio: float = 0.125
+    """Gradient steps per environment step."""
+    replay_capacity: int = 1_000_000
+    """Environment steps kept; rounded down to whole epochs."""
+    random_epochs: int = 0
+    """Epochs at the start that act uniformly at random."""
+    critic_learning_rate: float = 1e-3
+    polyak: float = 0.995
+    """Weight of the old target in each averaging step."""
+    n_step: int = 1
+    """Steps summed before a critic's target bootstraps; also the length of the traces if `retrace`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(self, 1, "batch_size", "replay_capacity", "n_step")
+        require_at_least(self, 0, "random_epochs")
+        require_between(self, 0.0, 1.0, "polyak")
+        require_positive(self, "update_ratio", "critic_learning_rate")
+
+
+@dataclass(frozen=True)
+class OnPolicyConfig(LoopConfig):
+    """Settings of the methods that learn from the newest episodes only."""
+
+    gae_lambda: float = 0.97
+    """Trace decay of the reward advantages."""
+    cost_gae_lambda: float = 0.97
+    """Trace decay of the cost advantages."""
+    value_learning_rate: float = 1e-3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_between(self, 0.0, 1.0, "gae_lambda", "cost_gae_lambda")
+        require_positive(self, "value_learning_rate")
+
+
+def require_at_least(config: Any, low: float, *names: str) -> None:
+    for name in names:
+        if not getattr(config, name) >= low:
+            raise ValueError(f"{name} must be >= {low}, got {getattr(config, name)}")
+
+
+def require_positive(config: Any, *names: str) -> None:
+    for name in names:
+        if not (getattr(config, name) > 0 and math.isfinite(getattr(config, name))):
+            raise ValueError(f"{name} must be a positive finite number, got {getattr(config, name)}")
+
+
+def require_between(config: Any, low: float, high: float, *names: str) -> None:
+    for name in names:
+        if not low <= getattr(config, name) <= high:
+            raise ValueError(f"{name} must be between {low} and {high}, got {getattr(config, name)}")
+
+
+C = TypeVar("C")
+
+
+def with_overrides(config: C, overrides: Mapping[str, Any]) -> C:
+    """`config` with some fields replaced; unknown names and values of the wrong type are refused."""
+    hints = typing.get_type_hints(type(config))
+    names = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]
+    checked = {}
+    for name, value in overrides.items():
+        if name not in names:
+            raise ValueError(f"{type(config).__module__} has no setting {name!r}{did_you_mean(name, names)}")
+        checked[name] = _coerce(name, value, hints[name])
+    return dataclasses.replace(config, **checked)  # type: ignore[type-var]
+
+
+def did_you_mean(name: str, known: typing.Iterable[str]) -> str:
+    """The end of an error message about an unknown name: the nearest ones, or all of them."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; there are {', '.join(known)}"
+
+
+def _coerce(name: str, value: Any, hint: Any) -> Any:
+    """`value` as the type of its field, so that JSON's lists and integers fit tuples and floats."""
+    options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    for option in options:
+        origin = typing.get_origin(option)
+        if option is type(None) and value is None:
+            return None
+        if origin is typing.Literal and value in typing.get_args(option):
+            return value
+        if origin is tuple and isinstance(value, (list, tuple)):
+            return tuple(_coerce(name, item, typing.get_args(option)[0]) for item in value)
+        if option is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value)
+        if option in (int, bool, str) and type(value) is option:
+            return value
+    expected = " or ".join(getattr(option, "__name__", str(option)) for option in options)
+    raise ValueError(f"{name} must be {expected}, got {value!r}")

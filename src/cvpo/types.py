@@ -1,0 +1,84 @@
+"""The contract that every algorithm meets, and the data that flows through it.
+
+Shapes, here and everywhere: H time steps, N parallel environments, B batch, K particles, m constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+State = Any  # the whole of a learner: parameters, targets, optimisers, dual variables, controllers
+Params = Any  # the part of a State that acting needs
+Key = jax.Array
+Info = dict[str, jax.Array]  # scalars for the run's log
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What an algorithm must know of its environment, and nothing else."""
+
+    obs_size: int
+    action_size: int  # components of an action in [-1, 1], or the number of choices if discrete
+    discrete: bool
+    cost_limits: tuple[float, ...]  # per episode, one for each constraint; inf: not constrained
+    episode_length: int
+
+    @property
+    def num_costs(self) -> int:
+        return len(self.cost_limits)
+
+
+class Transition(NamedTuple):
+    """One step, or any array of steps. A rollout has leading axes [H, N], a batch [B] or [B, n].
+
+    `action` is as the policy drew it, before any clipping, so that its density can be evaluated again;
+    whatever judges an action (environment, critics) clips it to [-1, 1] first.
+    `next_obs` is what followed in the same episode, also at its last step: a truncated episode bootstraps from it.
+    """
+
+    obs: jax.Array  # [..., obs_size]
+    action: jax.Array  # [..., action_size], or [...] int32 if discrete
+    log_prob: jax.Array  # [...] of `action` under the policy that drew it
+    reward: jax.Array  # [...]
+    costs: jax.Array  # [..., m]
+    next_obs: jax.Array  # [..., obs_size]
+    terminated: jax.Array  # [...] bool: the next state has no future
+    ended: jax.Array  # [...] bool: last step of its episode, terminated or cut by time
+
+
+class Algorithm(NamedTuple):
+    """A learner as pure functions over one state; all are traced by JAX.
+
+    init(key) -> state
+    policy(state) -> params        the part of the state that acting needs; this is what gets exported
+    act(params, obs [N, obs_size], key) -> (action, log_prob)     key None: the deterministic action
+    observe(state, rollout [H, N]) -> state     once an epoch, before its updates: what the new episodes tell
+    update(state, batch, key) -> (state, info)  off-policy: batch is Transition [B] (or [B, n]), called many times an
+                                                epoch; on-policy: batch is the rollout [H, N], called once an epoch
+    describe() -> str              one line for the start of a run, may be empty
+    """
+
+    init: Callable[[Key], State]
+    policy: Callable[[State], Params]
+    act: Callable[[Params, jax.Array, Key | None], tuple[jax.Array, jax.Array]]
+    update: Callable[[State, Transition, Key], tuple[State, Info]]
+    observe: Callable[[State, Transition], State] = lambda state, rollout: state
+    describe: Callable[[], str] = lambda: ""
+
+
+def completed_episode_means(rollout: Transition, values: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Mean over the completed episodes of a rollout of the sum of `values` [H, N, ...], and how many there were.
+
+    Steps after an environment's last completed episode belong to none and are left out.
+    """
+    ended = rollout.ended.astype(values.dtype)
+    # A step counts if its episode ends at or after it within the rollout.
+    counts = jnp.flip(jnp.cumsum(jnp.flip(ended, 0), 0), 0) > 0
+    mask = counts.reshape(counts.shape + (1,) * (values.ndim - 2))
+    episodes = ended.sum()
+    return (values * mask).sum((0, 1)) / jnp.maximum(episodes, 1), episodes
