@@ -40,9 +40,7 @@ def mlp_apply(params: MLP, x: jax.Array, activation: Activation = jax.nn.relu) -
 # Actors -------------------------------------------------------------------------------------------------------------
 
 
-def gaussian_init(
-    key: jax.Array, obs_size: int, action_size: int, hidden: Sequence[int], full_covariance: bool
-) -> MLP:
+def gaussian_init(key: jax.Array, obs_size: int, action_size: int, hidden: Sequence[int], full_covariance: bool) -> MLP:
     scales = action_size * (action_size + 1) // 2 if full_covariance else action_size
     return mlp_init(key, (obs_size, *hidden, action_size + scales), last_scale=0.01)
 
@@ -108,9 +106,7 @@ def critics_apply(params: Any, obs: jax.Array, actions: jax.Array) -> jax.Array:
     return jnp.stack([one(network) for network in params])
 
 
-def choice_critics_init(
-    key: jax.Array, count: int, obs_size: int, choices: int, hidden: Sequence[int]
-) -> Any:
+def choice_critics_init(key: jax.Array, count: int, obs_size: int, choices: int, hidden: Sequence[int]) -> Any:
     """`count` critics with one output for each discrete action."""
     return tuple(mlp_init(k, (obs_size, *hidden, choices)) for k in jax.random.split(key, count))
 
