@@ -20,6 +20,12 @@ class LoopConfig:
     """Parallel environments; an epoch is one episode's length of steps in each."""
     episode_length: int | None = None
     """Steps of an episode; only needed where the environment states no time limit."""
+    cost_keys: tuple[str, ...] = ()
+    """Keys of `info` that hold the costs, one for each limit; empty: info["cost"] or info["costs"]."""
+    processes: bool = False
+    """Run the environments in processes of their own (the built-in tasks use threads instead)."""
+    threads: int = 1
+    """Threads that step the built-in tasks."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers of every network."""
     gamma: float = 0.99
@@ -32,7 +38,7 @@ class LoopConfig:
     """Scale observations by their running mean and deviation, saved with the policy."""
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "envs", "eval_episodes", "eval_every")
+        require_at_least(self, 1, "envs", "eval_episodes", "eval_every", "threads")
         if self.episode_length is not None:
             require_at_least(self, 1, "episode_length")
         require_between(self, 0.0, 1.0, "gamma")

@@ -1,0 +1,38 @@
+"""The registry: every algorithm by name. A new one is a file here and a line in ALGORITHMS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from cvpo.algorithms import cvpo
+from cvpo.config import LoopConfig, did_you_mean, with_overrides
+from cvpo.types import Algorithm, Spec
+
+
+class Entry(NamedTuple):
+    config: type[LoopConfig]
+    make: Callable[[Any, Spec], Algorithm]
+    presets: dict[str, dict[str, Any]]
+    constrained: bool  # needs a cost limit
+    summary: str
+
+
+ALGORITHMS: dict[str, Entry] = {
+    "cvpo": Entry(cvpo.Config, cvpo.make, cvpo.PRESETS, True, "constrained variational policy optimization"),
+}
+
+
+def lookup(name: str) -> Entry:
+    if name not in ALGORITHMS:
+        raise ValueError(f"no algorithm {name!r}{did_you_mean(name, ALGORITHMS)}")
+    return ALGORITHMS[name]
+
+
+def make_config(name: str, preset: str | None = None, overrides: dict[str, Any] | None = None) -> LoopConfig:
+    """The settings of an algorithm: its defaults, a preset over them, and overrides over both."""
+    entry = lookup(name)
+    preset = preset or "default"
+    if preset not in entry.presets:
+        raise ValueError(f"{name} has no preset {preset!r}{did_you_mean(preset, entry.presets)}")
+    return with_overrides(entry.config(), entry.presets[preset] | (overrides or {}))

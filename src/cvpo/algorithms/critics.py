@@ -1,0 +1,150 @@
+"""The critics that all off-policy methods share: ensembles for the reward and for each cost, learned by TD.
+
+Shapes: B states, K candidate actions, n steps of a sequence, m constraints, R reward and C cost members, E = R + m·C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from cvpo import networks
+from cvpo.config import OffPolicyConfig, require_at_least, require_between
+from cvpo.ops import returns
+from cvpo.types import Info, Spec, Transition
+
+
+@dataclass(frozen=True)
+class CriticConfig(OffPolicyConfig):
+    """Settings of the critics."""
+
+    reward_critics: int = 2
+    """Members of the reward ensemble; their minimum counts."""
+    cost_critics: int = 1
+    """Members of each cost's ensemble."""
+    cost_ensemble: Literal["mean", "max"] = "mean"
+    """How a cost's members are combined; max is the cautious choice."""
+    next_actions: int = 1
+    """Actions drawn at the next state to estimate its value."""
+    retrace: bool = False
+    """Correct sequences of `n_step` steps by Retrace(λ) instead of summing them as they are."""
+    retrace_lambda: float = 0.95
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(self, 1, "reward_critics", "cost_critics", "next_actions")
+        require_between(self, 0.0, 1.0, "retrace_lambda")
+        if self.retrace and self.n_step < 2:
+            raise ValueError(f"retrace needs sequences: set n_step >= 2, got {self.n_step}")
+
+
+class CriticState(NamedTuple):
+    params: Any
+    target: Any
+    optimizer: optax.OptState
+
+
+class Critics(NamedTuple):
+    """The critics of one environment, as functions.
+
+    init(key) -> CriticState
+    values(params, obs [B, o], actions [B, K, a] | None) -> q [E, B, K]      None: all choices of a discrete space
+    combine(q [E, ...]) -> (q_reward [...], q_costs [m, ...])
+    update(state, batch, expect, log_ratio) -> (CriticState, info)
+        expect(params, obs [B, o]) -> [E, B]: each member's expected value under the policy at a state
+        log_ratio(obs, action) -> [B]: log density of an action under the policy now; used by Retrace only
+    """
+
+    init: Callable[[jax.Array], CriticState]
+    values: Callable[[Any, jax.Array, jax.Array | None], jax.Array]
+    combine: Callable[[jax.Array], tuple[jax.Array, jax.Array]]
+    update: Callable[..., tuple[CriticState, Info]]
+
+
+def make_critics(config: CriticConfig, spec: Spec) -> Critics:
+    rewards, costs, m = config.reward_critics, config.cost_critics, spec.num_costs
+    count = rewards + m * costs
+    optimizer = optax.adam(config.critic_learning_rate)
+
+    def init(key: jax.Array) -> CriticState:
+        make = networks.choice_critics_init if spec.discrete else networks.critics_init
+        params = make(key, count, spec.obs_size, spec.action_size, config.hidden)
+        return CriticState(params, params, optimizer.init(params))
+
+    def values(params: Any, obs: jax.Array, actions: jax.Array | None) -> jax.Array:
+        if actions is None:
+            return networks.choice_critics_apply(params, obs)
+        return networks.critics_apply(params, obs, actions)
+
+    def combine(q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        members = q[rewards:].reshape(m, costs, *q.shape[1:])
+        merged = members.mean(1) if config.cost_ensemble == "mean" else members.max(1)
+        return q[:rewards].min(0), merged
+
+    def taken(params: Any, obs: jax.Array, action: jax.Array) -> jax.Array:
+        """Values [E, B] of the actions that were taken."""
+        if spec.discrete:
+            return jnp.take_along_axis(values(params, obs, None), action[None, :, None], axis=-1)[..., 0]
+        return values(params, obs, action[:, None, :])[..., 0]
+
+    def signals(batch: Transition) -> jax.Array:
+        """Reward and costs as one array [1 + m, B, ...]."""
+        return jnp.concatenate([batch.reward[None], jnp.moveaxis(batch.costs, -1, 0)])
+
+    def merged(q: jax.Array) -> jax.Array:
+        """[E, ...] -> [1 + m, ...]: one value for the reward, one for each cost."""
+        reward, cost = combine(q)
+        return jnp.concatenate([reward[None], cost])
+
+    def targets(state: CriticState, batch: Transition, expect: Any, log_ratio: Any) -> jax.Array:
+        """What the critics should say of the first step: [1 + m, B].
+
+        A cost ends with its episode as a reward does: a terminated state has no future cost. An episode cut by time
+        goes on in the critics' eyes, so both bootstrap from its final observation.
+        """
+        signal = signals(batch)
+        if config.n_step == 1:
+            next_value = merged(expect(state.target, batch.next_obs))
+            return returns.td_target(signal, next_value, batch.terminated, config.gamma)
+        size, length = batch.reward.shape
+
+        def flat(x: jax.Array) -> jax.Array:
+            return x.reshape(size * length, *x.shape[2:])
+
+        def unflat(x: jax.Array) -> jax.Array:
+            return merged(x).reshape(1 + m, size, length)
+
+        next_value = unflat(expect(state.target, flat(batch.next_obs)))
+        rest = (batch.terminated, batch.ended)
+        if not config.retrace:
+            n_step = jax.vmap(lambda s, v: returns.n_step_target(s, v, *rest, config.gamma))
+            return n_step(signal, next_value)
+        q_taken = unflat(taken(state.target, flat(batch.obs), flat(batch.action)))
+        ratio = log_ratio(flat(batch.obs), flat(batch.action)).reshape(size, length) - batch.log_prob
+        retrace = jax.vmap(
+            lambda q, v, s: returns.retrace_target(q, v, s, *rest, ratio, config.gamma, config.retrace_lambda)
+        )
+        return retrace(q_taken, next_value, signal)
+
+    def update(state: CriticState, batch: Transition, expect: Any, log_ratio: Any) -> tuple[CriticState, Info]:
+        goal = targets(state, batch, expect, log_ratio)  # [1 + m, B]
+        goal = jnp.concatenate([jnp.repeat(goal[:1], rewards, 0), jnp.repeat(goal[1:], costs, 0)])  # [E, B]
+        first = batch if config.n_step == 1 else jax.tree.map(lambda x: x[:, 0], batch)
+
+        def loss(params: Any) -> tuple[jax.Array, jax.Array]:
+            errors = ((taken(params, first.obs, first.action) - goal) ** 2).mean(1)
+            return errors.sum(), errors  # members share no parameter: the sum gives each its own gradient
+
+        (_, errors), gradient = jax.value_and_grad(loss, has_aux=True)(state.params)
+        step, opt_state = optimizer.update(gradient, state.optimizer)
+        params = optax.apply_updates(state.params, step)
+        target = optax.incremental_update(params, state.target, 1 - config.polyak)
+        info = {"critic/reward_loss": errors[:rewards].mean(), "critic/cost_loss": errors[rewards:].mean()}
+        return CriticState(params, target, opt_state), info
+
+    return Critics(init, values, combine, update)

@@ -1,0 +1,237 @@
+"""Constrained Variational Policy Optimization: the paper's EM method, off-policy.
+
+One update: critics by TD; E-step, the best distribution over K candidate actions per state within a KL ball and the
+cost limits; M-step, the policy fitted to it by weighted likelihood inside a trust region; Polyak averaging.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from cvpo.algorithms.critics import CriticConfig, CriticState, make_critics
+from cvpo.algorithms.heads import categorical_head, gaussian_head
+from cvpo.config import require_at_least, require_between, require_positive
+from cvpo.ops import guarantees, mstep
+from cvpo.ops.estep import solve_estep
+from cvpo.ops.returns import threshold_factor
+from cvpo.types import Algorithm, Info, Key, Spec, Transition, completed_episode_means
+
+
+@dataclass(frozen=True)
+class Config(CriticConfig):
+    """Settings of CVPO."""
+
+    particles: int = 16
+    """Candidate actions per state in the E-step (a Discrete space uses all its choices)."""
+    kl_estep: float = 0.1
+    """Bound ε₂ on KL(q ‖ old policy) in the E-step."""
+    per_state: bool = False
+    """Solve one dual for each state instead of one for the batch."""
+    cost_level: Literal["critic", "measured"] = "measured"
+    """Where the level of the expected cost is taken from: the critic over replayed states (the paper), or the
+    measured cost of recent episodes plus the change that the critic foresees."""
+    level_smoothing: float = 0.5
+    """Weight of the newest epoch in the measured cost level."""
+    level_bound: float = 1.0
+    """Largest correction that the measured level may ask for, in units of the limit."""
+    limit_start: float = 1.0
+    """Factor on the cost limits at the start; it decays to 1."""
+    limit_decay: float = 0.9
+    """Decay per epoch of that factor's excess over 1."""
+    mstep_iterations: int = 2
+    """Gradient steps of the policy per update."""
+    policy_learning_rate: float = 1e-3
+    max_gradient_norm: float | None = None
+    """Clip the policy's gradient to this norm."""
+    kl_constraint: bool = True
+    """Hold the policy in the M-step's trust region; False is the paper's ablation."""
+    kl_mean: float = 0.001
+    """Trust region of the policy's mean (of the whole policy if it is categorical)."""
+    kl_scale: float = 0.0001
+    """Trust region of the policy's covariance."""
+    mean_dual_learning_rate: float = 1.0
+    scale_dual_learning_rate: float = 100.0
+    max_dual: float = 1e4
+    """Upper bound of the trust-region multipliers."""
+    enforce_trust_region: bool = False
+    """Step back towards the old policy whenever the M-step leaves its trust region."""
+    full_covariance: bool = True
+    """A full covariance matrix; False: a diagonal one."""
+    initial_scale: float = 0.5
+    """Standard deviation of the policy at the start; actions span [-1, 1]."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(self, 1, "particles", "mstep_iterations", "limit_start")
+        require_positive(
+            self, "kl_estep", "kl_mean", "kl_scale", "policy_learning_rate", "mean_dual_learning_rate",
+            "scale_dual_learning_rate", "max_dual", "initial_scale", "level_bound",
+        )  # fmt: skip
+        require_between(self, 0.0, 1.0, "level_smoothing", "limit_decay")
+        if self.max_gradient_norm is not None:
+            require_positive(self, "max_gradient_norm")
+
+
+# The paper's table of hyper-parameters (appendix), where it differs from the defaults.
+PAPER: dict[str, Any] = {
+    "hidden": (256, 256), "batch_size": 300, "particles": 32, "mstep_iterations": 6, "policy_learning_rate": 2e-3,
+    "critic_learning_rate": 1e-3, "cost_level": "critic", "kl_estep": 0.1, "kl_mean": 1e-3, "kl_scale": 1e-4,
+    "polyak": 0.995, "gamma": 0.99, "envs": 20,
+}  # fmt: skip
+PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": PAPER}
+
+
+class State(NamedTuple):
+    critics: CriticState
+    actor: Any
+    target_actor: Any  # the old policy θ_i of both steps, averaged slowly
+    optimizer: optax.OptState
+    kl_duals: jax.Array  # [c] β_μ, β_Σ
+    dual: Any  # the last E-step's dual variables: it moves little between updates
+    cost_level: jax.Array  # [m] smoothed measured cost per episode, NaN before the first
+    epoch: jax.Array
+
+
+def make(config: Config, spec: Spec) -> Algorithm:
+    critics = make_critics(config, spec)
+    if spec.discrete:
+        head = categorical_head(spec, config.hidden)
+    else:
+        head = gaussian_head(spec, config.hidden, config.full_covariance, config.initial_scale)
+    optimizer = optax.adam(config.policy_learning_rate)
+    if config.max_gradient_norm is not None:
+        optimizer = optax.chain(optax.clip_by_global_norm(config.max_gradient_norm), optimizer)
+    terms = len(head.kl_names)
+    kl_limits = jnp.array([config.kl_mean, config.kl_scale])[:terms]
+    dual_rates = jnp.array([config.mean_dual_learning_rate, config.scale_dual_learning_rate])[:terms]
+    factor = threshold_factor(spec.episode_length, config.gamma)
+    final_limits = jnp.array(spec.cost_limits)
+
+    def init(key: Key) -> State:
+        critic_key, actor_key = jax.random.split(key)
+        actor = head.init(actor_key)
+        return State(
+            critics=critics.init(critic_key),
+            actor=actor,
+            target_actor=actor,
+            optimizer=optimizer.init(actor),
+            kl_duals=jnp.ones(terms),
+            dual=None,
+            cost_level=jnp.full(spec.num_costs, jnp.nan),
+            epoch=jnp.zeros((), jnp.int32),
+        )
+
+    def observe(state: State, rollout: Transition) -> State:
+        cost, episodes = completed_episode_means(rollout, rollout.costs)
+        smooth = state.cost_level + config.level_smoothing * (cost - state.cost_level)
+        level = jnp.where(jnp.isnan(state.cost_level), cost, smooth)
+        level = jnp.where(episodes > 0, level, state.cost_level)
+        return state._replace(cost_level=level, epoch=state.epoch + 1)
+
+    def thresholds(state: State, q_costs_policy: jax.Array) -> jax.Array:
+        """What E_q[Q_c] must stay below, [m]."""
+        limits = final_limits * (1 + (config.limit_start - 1) * config.limit_decay**state.epoch)
+        if config.cost_level == "critic":
+            return limits * factor
+        # J_c(measured) + E_q[Q_c] - E_π[Q_c] <= limit. The correction is bounded: the measurement is a few episodes
+        # old and the foreseen change is one step deep, so a large demand only makes the policy swing.
+        unit = config.level_bound * jnp.where(limits > 0, limits, state.cost_level)
+        correction = jnp.clip(limits - state.cost_level, -unit, unit)
+        return q_costs_policy + factor * jnp.where(jnp.isnan(correction), 0.0, correction)
+
+    def update(state: State, batch: Transition, key: Key) -> tuple[State, Info]:
+        next_key, candidate_key = jax.random.split(key)
+
+        def expect(params: Any, obs: jax.Array) -> jax.Array:
+            policy = head.distribution(state.target_actor, obs)
+            actions, log_prior = head.candidates(policy, next_key, config.next_actions)
+            return (critics.values(params, obs, actions) * jnp.exp(log_prior)).sum(-1)
+
+        def log_prob(obs: jax.Array, action: jax.Array) -> jax.Array:
+            return head.log_prob(state.target_actor, obs, action)
+
+        critic_state, info = critics.update(state.critics, batch, expect, log_prob)
+        obs = batch.obs if config.n_step == 1 else batch.obs[:, 0]
+
+        # E-step
+        old = head.distribution(state.target_actor, obs)
+        actions, log_prior = head.candidates(old, candidate_key, config.particles)
+        q_reward, q_costs = critics.combine(critics.values(critic_state.target, obs, actions))
+        cost_policy = (q_costs * jnp.exp(log_prior)).sum(-1).mean(-1)
+        limits = thresholds(state, cost_policy)
+        estep = solve_estep(q_reward, q_costs, limits, config.kl_estep, log_prior, per_state=config.per_state)
+
+        # M-step
+        def loss(actor: Any, duals: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
+            likelihood, kls = head.fit(old, head.distribution(actor, obs), actions, estep.weights)
+            if config.kl_constraint:
+                duals = mstep.dual_ascent(duals, jax.lax.stop_gradient(kls), kl_limits, dual_rates, config.max_dual)
+            else:
+                duals = jnp.zeros(terms)
+            return duals @ (kls - kl_limits) - likelihood, (likelihood, kls, duals)
+
+        def fit(carry: Any, _: None) -> tuple[Any, tuple[jax.Array, jax.Array]]:
+            actor, opt_state, duals = carry
+            (_, (likelihood, kls, duals)), gradient = jax.value_and_grad(loss, has_aux=True)(actor, duals)
+            step, opt_state = optimizer.update(gradient, opt_state)
+            return (optax.apply_updates(actor, step), opt_state, duals), (likelihood, kls)
+
+        start = (state.actor, state.optimizer, state.kl_duals)
+        (actor, opt_state, duals), (likelihood, _) = jax.lax.scan(fit, start, length=config.mstep_iterations)
+
+        def kls_of(params: Any) -> jax.Array:
+            return head.fit(old, head.distribution(params, obs), actions, estep.weights)[1]
+
+        kept = jnp.ones(())
+        if config.enforce_trust_region:
+            actor, kept = mstep.step_back(
+                state.target_actor, actor, lambda params: (kls_of(params) / kl_limits).max(), 1.0
+            )
+        kls = kls_of(actor)
+        target_actor = optax.incremental_update(actor, state.target_actor, 1 - config.polyak)
+
+        cost_target = (estep.weights * q_costs).sum(-1).mean(-1)
+        reward_target = (estep.weights * q_reward).sum(-1).mean()
+        info |= {
+            "estep/eta": estep.eta.mean(),
+            "estep/feasible": estep.feasible.mean(),
+            "estep/kkt_residual": estep.kkt_residual.max(),
+            "estep/duality_gap": estep.duality_gap.max(),
+            "estep/kl": estep.kl.mean(),
+            "estep/iterations": estep.iterations.mean(),
+            "estep/elbo": reward_target - estep.eta.mean() * estep.kl.mean(),
+            "mstep/likelihood": likelihood[-1],
+            "mstep/kept": kept,
+            "policy/entropy": head.entropy(old).mean(),
+            "critic/reward_value": (q_reward * jnp.exp(log_prior)).sum(-1).mean(),
+        }
+        for i, name in enumerate(head.kl_names):
+            info |= {f"mstep/kl_{name}": kls[i], f"mstep/dual_{name}": duals[i]}
+            info |= {f"mstep/outside_{name}": (kls[i] > kl_limits[i]).astype(jnp.float32)}
+        multipliers = jnp.atleast_2d(estep.multipliers).mean(0)
+        for i in range(spec.num_costs):
+            end = "" if spec.num_costs == 1 else f"_{i}"
+            info |= {
+                f"estep/multiplier{end}": multipliers[i],
+                f"estep/cost_policy{end}": cost_policy[i],
+                f"estep/cost_target{end}": cost_target[i],
+                f"estep/threshold{end}": limits[i],
+            }
+        new = State(
+            critic_state, actor, target_actor, opt_state, duals, state.dual, state.cost_level, state.epoch
+        )
+        return new, info
+
+    def describe() -> str:
+        if not config.kl_constraint:
+            return "M-step without a trust region: none of the paper's guarantees applies"
+        scale = 0.0 if spec.discrete else config.kl_scale
+        return guarantees.describe(config.kl_mean, scale, config.kl_estep)
+
+    return Algorithm(init, lambda state: state.actor, head.act, update, observe, describe)

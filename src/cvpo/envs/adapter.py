@@ -1,0 +1,261 @@
+"""Any Gymnasium environment behind one narrow interface: N copies, flat observations, actions in [-1, 1], costs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+from cvpo.config import did_you_mean
+from cvpo.envs import TASKS
+from cvpo.envs.layout import Layout, flatten, layout_of, size_of
+
+EnvSource = str | Callable[[], gym.Env]
+
+
+class BadEnvironment(ValueError):
+    """An environment that cannot be learned from, with the reason and the remedy."""
+
+
+class Step(NamedTuple):
+    """What one step gave: `next_obs` followed in the same episode, `obs` is where each environment is now."""
+
+    obs: np.ndarray  # [N, D]
+    next_obs: np.ndarray  # [N, D]
+    reward: np.ndarray  # [N]
+    costs: np.ndarray  # [N, m]
+    terminated: np.ndarray  # [N]
+    ended: np.ndarray  # [N]
+
+
+class CostEnv(gym.Wrapper):
+    """One environment with a flat float32 observation and its costs as an array in info["costs"].
+
+    Understands a number in info["cost"], an array in info["costs"], a list of keys of info, and the six values
+    (observation, reward, cost, terminated, truncated, info) of Safety-Gymnasium's step.
+    """
+
+    def __init__(self, env: gym.Env, num_costs: int, cost_keys: Sequence[str], required: bool) -> None:
+        super().__init__(env)
+        self.layout = layout_of(env.observation_space)
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (size_of(self.layout),), np.float32)
+        self._num_costs, self._keys, self._required = num_costs, tuple(cost_keys), required
+
+    def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict[str, Any]]:
+        obs, _ = self.env.reset(**kwargs)
+        return self._flat(obs), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        values: tuple[Any, ...] = self.env.step(action)
+        if len(values) == 6:
+            obs, reward, cost, terminated, truncated, info = values
+            info = {"cost": cost} | info
+        else:
+            obs, reward, terminated, truncated, info = values
+        return self._flat(obs), float(reward), terminated, truncated, {"costs": self._costs(info)}
+
+    def _flat(self, obs: Any) -> np.ndarray:
+        try:
+            flat, batched = flatten(self.layout, obs)
+        except ValueError as error:
+            raise BadEnvironment(f"{_name(self.env)} broke its observation space: {error}") from None
+        if batched:
+            raise BadEnvironment(f"{_name(self.env)} gave a batch of observations where its space says one")
+        return flat
+
+    def _costs(self, info: dict[str, Any]) -> np.ndarray:
+        found: Any
+        if self._keys:
+            missing = [key for key in self._keys if key not in info]
+            if missing:
+                raise BadEnvironment(f"{_name(self.env)} gives no info[{missing[0]!r}]; info has {sorted(info)}")
+            found = [info[key] for key in self._keys]
+        elif "costs" in info and (self._num_costs > 1 or "cost" not in info):
+            found = list(info["costs"].values()) if isinstance(info["costs"], dict) else info["costs"]
+        elif "cost" in info:
+            found = info["cost"]
+        elif not self._required:
+            return np.zeros(self._num_costs, np.float32)
+        else:
+            raise BadEnvironment(
+                f"{_name(self.env)} gives no cost: info has keys {sorted(info)}. Put a number in info['cost'], one for "
+                "each constraint in info['costs'], or name the keys with cost_keys"
+            )
+        costs = np.atleast_1d(np.asarray(found, np.float32))
+        if costs.shape != (self._num_costs,):
+            raise BadEnvironment(
+                f"{_name(self.env)} gives {costs.size} costs but there are {self._num_costs} limits; "
+                "pass cost_limit with one number for each"
+            )
+        return costs
+
+
+class Environments:
+    """N copies of an environment that reset themselves: what the training loop talks to."""
+
+    def __init__(
+        self,
+        source: EnvSource,
+        count: int,
+        num_costs: int = 1,
+        cost_required: bool = True,
+        cost_keys: Sequence[str] = (),
+        episode_length: int | None = None,
+        processes: bool = False,
+        threads: int = 1,
+    ) -> None:
+        self.count, self.num_costs = count, num_costs
+        task = TASKS.get(source) if isinstance(source, str) else None
+        # One environment is made, looked at and stepped here, so that whatever is wrong shows before any training.
+        make_one = partial(_make_one, source, num_costs, tuple(cost_keys), cost_required, episode_length)
+        with contextlib.closing(make_one()) as probe:
+            self.name = _name(probe)
+            self.episode_length = _time_limit(probe)
+            self.layout: Layout = probe.get_wrapper_attr("layout")
+            self._read_actions(probe.action_space)
+            probe.reset(seed=0)
+            probe.step(probe.action_space.sample())
+        self.obs_size = size_of(self.layout)
+        self._vector: gym.vector.VectorEnv
+        if task is not None and episode_length is None and num_costs == 1 and not cost_keys:
+            self._vector = gym.make_vec(task.id, num_envs=count, threads=threads)
+            self._cost_key = "cost"
+        elif processes:
+            # not fork: JAX has threads, and a forked thread pool deadlocks
+            self._vector = AsyncVectorEnv([make_one] * count, autoreset_mode=AutoresetMode.SAME_STEP, context="spawn")
+            self._cost_key = "costs"
+        else:
+            self._vector = SyncVectorEnv([make_one] * count, autoreset_mode=AutoresetMode.SAME_STEP)
+            self._cost_key = "costs"
+        self._time = 0
+
+    def _read_actions(self, space: gym.Space) -> None:
+        self.discrete = isinstance(space, gym.spaces.Discrete)
+        if isinstance(space, gym.spaces.Discrete):
+            self.action_size, self._start = int(space.n), int(space.start)
+            return
+        if not isinstance(space, gym.spaces.Box):
+            raise BadEnvironment(f"actions of {self.name} are {space}; Box and Discrete are supported")
+        if not np.isfinite(space.low).all() or not np.isfinite(space.high).all():
+            raise BadEnvironment(
+                f"actions of {self.name} have no bounds ({space}); wrap it with gymnasium.wrappers.RescaleAction"
+                " or give its action space finite bounds"
+            )
+        self.action_size = int(np.prod(space.shape, dtype=int))
+        self._shape, self._dtype = space.shape, space.dtype
+        self.action_low = space.low.astype(np.float64).reshape(-1)
+        self.action_high = space.high.astype(np.float64).reshape(-1)
+
+    def reset(self, seeds: Sequence[int]) -> np.ndarray:
+        """Start new episodes, one seed for each environment: observations [N, D]."""
+        self._time = 0
+        obs, _ = self._vector.reset(seed=[int(seed) for seed in seeds])
+        return self._checked("observation", np.asarray(obs, np.float32))
+
+    def step(self, action: np.ndarray) -> Step:
+        """Take actions [N, a] in [-1, 1] (clipped), or integers [N]."""
+        obs, reward, terminated, truncated, infos = self._vector.step(self.to_native(action))
+        self._time += 1
+        obs = np.asarray(obs, np.float32)
+        ended = terminated | truncated
+        next_obs, costs = obs, infos.get(self._cost_key)
+        if ended.any():
+            # an ended environment has been reset already: its last observation and info are kept apart
+            final = infos["final_info"][self._cost_key]
+            costs = final if costs is None or ended.all() else np.where(_along(ended, final), final, costs)
+            next_obs = obs.copy()
+            next_obs[ended] = np.stack(list(infos["final_obs"][ended])).astype(np.float32)
+        costs = np.asarray(costs, np.float32).reshape(self.count, self.num_costs)
+        return Step(
+            obs=self._checked("observation", obs),
+            next_obs=self._checked("observation", next_obs) if next_obs is not obs else obs,
+            reward=self._checked("reward", np.asarray(reward, np.float32)),
+            costs=self._checked("cost", costs),
+            terminated=terminated,
+            ended=ended,
+        )
+
+    def to_native(self, action: np.ndarray) -> np.ndarray:
+        """Actions as the environment's own space has them."""
+        if self.discrete:
+            return np.asarray(action) + self._start
+        native = rescale(action, self.action_low, self.action_high)
+        return native.reshape(len(native), *self._shape).astype(self._dtype)
+
+    def _checked(self, what: str, values: np.ndarray) -> np.ndarray:
+        if not np.isfinite(values).all():
+            bad = int(np.argwhere(~np.isfinite(values.reshape(self.count, -1)).all(1))[0, 0])
+            raise BadEnvironment(
+                f"{self.name} gave a non-finite {what}, {values[bad]}, in environment {bad} of {self.count} "
+                f"at step {self._time} of its epoch"
+            )
+        return values
+
+    def close(self) -> None:
+        self._vector.close()
+
+    def __enter__(self) -> Environments:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def rescale(action: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Actions in [-1, 1], clipped to it, on [low, high]."""
+    return low + (np.clip(action, -1.0, 1.0) + 1.0) * 0.5 * (high - low)
+
+
+def check_known(source: EnvSource) -> None:
+    """Refuse a name that is neither a task nor a registered Gymnasium id."""
+    if isinstance(source, str) and source not in TASKS:
+        try:
+            gym.spec(source)
+        except gym.error.Error as error:
+            known = [*TASKS, *gym.registry]
+            raise BadEnvironment(f"no task or environment {source!r}{did_you_mean(source, known)}") from error
+
+
+def _make_one(
+    source: EnvSource, num_costs: int, cost_keys: tuple[str, ...], required: bool, episode_length: int | None
+) -> gym.Env:
+    if isinstance(source, str):
+        check_known(source)
+        env_id = TASKS[source].id if source in TASKS else source
+        env: gym.Env = gym.make(env_id, disable_env_checker=True)
+    else:
+        env = source()
+        if not isinstance(env, gym.Env):
+            raise BadEnvironment(f"the callable must make a gymnasium.Env, got {type(env).__name__}")
+    env = CostEnv(env, num_costs, cost_keys, required)
+    if episode_length is not None:
+        env = gym.wrappers.TimeLimit(env, episode_length)
+    return env
+
+
+def _time_limit(env: gym.Env) -> int:
+    """The shortest time limit among the wrappers, or the one the environment states of itself."""
+    limits = []
+    layer: Any = env
+    while layer is not None:
+        if isinstance(layer, gym.wrappers.TimeLimit):
+            limits.append(layer._max_episode_steps)
+        layer = getattr(layer, "env", None)
+    stated = env.spec.max_episode_steps if env.spec is not None else None
+    limits += [stated] if stated is not None else []
+    if not limits:
+        raise BadEnvironment(f"{_name(env)} states no time limit; set episode_length to the steps of an episode")
+    return int(min(limits))
+
+
+def _name(env: gym.Env) -> str:
+    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+
+
+def _along(mask: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return mask.reshape(-1, *[1] * (np.ndim(values) - 1))
