@@ -181,6 +181,21 @@ class CheckpointStore:
             )
 
 
+def write_tree(path: Path, tree: Any, info: Mapping[str, Any]) -> None:
+    """One pytree of arrays and some JSON as one file, which appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write({path: _encode(_flatten(tree), {"format": _FORMAT, **info})[0]})
+
+
+def read_tree(path: Path, template: Any) -> tuple[Any, dict[str, Any]]:
+    """What `write_tree` wrote, after checking it, as a pytree like `template`; None gives the arrays by name."""
+    try:
+        arrays, info, _ = _read(path)
+    except DamagedFileError as damage:
+        raise CheckpointError(str(damage)) from damage
+    return (arrays if template is None else _unflatten(path, arrays, template)), info
+
+
 def _flatten(tree: Any) -> Arrays:
     """The leaves of a pytree by their paths, such as ".actor['w']"."""
     arrays = {}

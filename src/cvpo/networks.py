@@ -21,7 +21,7 @@ MIN_SCALE = 1e-3
 
 
 def mlp_init(key: jax.Array, sizes: Sequence[int], last_scale: float = 1.0) -> MLP:
-    """Orthogonal weights and zero biases; `last_scale` shrinks the last layer (a policy starts near its mean)."""
+    """Orthogonal weights and zero biases; `last_scale` shrinks the last layer."""
     keys = jax.random.split(key, len(sizes) - 1)
     layers = []
     for i, (k, rows, columns) in enumerate(zip(keys, sizes[:-1], sizes[1:], strict=True)):
@@ -82,9 +82,12 @@ def categorical_apply(params: MLP, obs: jax.Array) -> Categorical:
 
 
 def critics_init(key: jax.Array, count: int, obs_size: int, action_size: int, hidden: Sequence[int]) -> Any:
-    """`count` critics of (state, action), kept apart: batching them into one array gains nothing on a CPU."""
+    """`count` critics of (state, action), kept apart: batching them into one array gains nothing on a CPU.
+
+    They start near zero, as nothing is known of rewards and a cost is never negative.
+    """
     sizes = (obs_size + action_size, *hidden, 1)
-    return tuple(mlp_init(k, sizes) for k in jax.random.split(key, count))
+    return tuple(mlp_init(k, sizes, last_scale=0.01) for k in jax.random.split(key, count))
 
 
 def critics_apply(params: Any, obs: jax.Array, actions: jax.Array) -> jax.Array:
@@ -108,7 +111,7 @@ def critics_apply(params: Any, obs: jax.Array, actions: jax.Array) -> jax.Array:
 
 def choice_critics_init(key: jax.Array, count: int, obs_size: int, choices: int, hidden: Sequence[int]) -> Any:
     """`count` critics with one output for each discrete action."""
-    return tuple(mlp_init(k, (obs_size, *hidden, choices)) for k in jax.random.split(key, count))
+    return tuple(mlp_init(k, (obs_size, *hidden, choices), last_scale=0.01) for k in jax.random.split(key, count))
 
 
 def choice_critics_apply(params: Any, obs: jax.Array) -> jax.Array:

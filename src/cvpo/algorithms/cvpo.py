@@ -6,7 +6,6 @@ cost limits; M-step, the policy fitted to it by weighted likelihood inside a tru
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -93,7 +92,7 @@ class State(NamedTuple):
     target_actor: Any  # the old policy θ_i of both steps, averaged slowly
     optimizer: optax.OptState
     kl_duals: jax.Array  # [c] β_μ, β_Σ
-    dual: Any  # the last E-step's dual variables: it moves little between updates
+    dual: tuple[jax.Array, jax.Array]  # the last E-step's (η, λ [m]): they move little between updates
     cost_level: jax.Array  # [m] smoothed measured cost per episode, NaN before the first
     epoch: jax.Array
 
@@ -122,7 +121,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             target_actor=actor,
             optimizer=optimizer.init(actor),
             kl_duals=jnp.ones(terms),
-            dual=None,
+            dual=(jnp.zeros(()), jnp.zeros(spec.num_costs)),
             cost_level=jnp.full(spec.num_costs, jnp.nan),
             epoch=jnp.zeros((), jnp.int32),
         )
@@ -165,7 +164,8 @@ def make(config: Config, spec: Spec) -> Algorithm:
         q_reward, q_costs = critics.combine(critics.values(critic_state.target, obs, actions))
         cost_policy = (q_costs * jnp.exp(log_prior)).sum(-1).mean(-1)
         limits = thresholds(state, cost_policy)
-        estep = solve_estep(q_reward, q_costs, limits, config.kl_estep, log_prior, per_state=config.per_state)
+        warm_start = None if config.per_state else state.dual
+        estep = solve_estep(q_reward, q_costs, limits, config.kl_estep, log_prior, config.per_state, warm_start)
 
         # M-step
         def loss(actor: Any, duals: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
@@ -201,8 +201,8 @@ def make(config: Config, spec: Spec) -> Algorithm:
         info |= {
             "estep/eta": estep.eta.mean(),
             "estep/feasible": estep.feasible.mean(),
-            "estep/kkt_residual": estep.kkt_residual.max(),
-            "estep/duality_gap": estep.duality_gap.max(),
+            "estep/kkt_residual_max": estep.kkt_residual.max(),
+            "estep/duality_gap_max": estep.duality_gap.max(),
             "estep/kl": estep.kl.mean(),
             "estep/iterations": estep.iterations.mean(),
             "estep/elbo": reward_target - estep.eta.mean() * estep.kl.mean(),
@@ -223,9 +223,8 @@ def make(config: Config, spec: Spec) -> Algorithm:
                 f"estep/cost_target{end}": cost_target[i],
                 f"estep/threshold{end}": limits[i],
             }
-        new = State(
-            critic_state, actor, target_actor, opt_state, duals, state.dual, state.cost_level, state.epoch
-        )
+        dual = state.dual if config.per_state else (estep.eta, estep.multipliers)
+        new = State(critic_state, actor, target_actor, opt_state, duals, dual, state.cost_level, state.epoch)
         return new, info
 
     def describe() -> str:

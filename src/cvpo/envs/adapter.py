@@ -115,7 +115,7 @@ class Environments:
         make_one = partial(_make_one, source, num_costs, tuple(cost_keys), cost_required, episode_length)
         with contextlib.closing(make_one()) as probe:
             self.name = _name(probe)
-            self.episode_length = _time_limit(probe)
+            self.episode_length = _time_limit(probe, task.episode_length if task else None)
             self.layout: Layout = probe.get_wrapper_attr("layout")
             self._read_actions(probe.action_space)
             probe.reset(seed=0)
@@ -187,6 +187,13 @@ class Environments:
         native = rescale(action, self.action_low, self.action_high)
         return native.reshape(len(native), *self._shape).astype(self._dtype)
 
+    def action_layout(self) -> dict[str, Any]:
+        """What a policy needs to give actions in the environment's own units, in JSON's types."""
+        if self.discrete:
+            return {"start": self._start}
+        low, high = self.action_low.tolist(), self.action_high.tolist()
+        return {"low": low, "high": high, "shape": list(self._shape), "dtype": np.dtype(self._dtype).name}
+
     def _checked(self, what: str, values: np.ndarray) -> np.ndarray:
         if not np.isfinite(values).all():
             bad = int(np.argwhere(~np.isfinite(values.reshape(self.count, -1)).all(1))[0, 0])
@@ -238,9 +245,9 @@ def _make_one(
     return env
 
 
-def _time_limit(env: gym.Env) -> int:
-    """The shortest time limit among the wrappers, or the one the environment states of itself."""
-    limits = []
+def _time_limit(env: gym.Env, own: int | None) -> int:
+    """The shortest time limit among the wrappers and the one that the task states of itself."""
+    limits = [] if own is None else [own]
     layer: Any = env
     while layer is not None:
         if isinstance(layer, gym.wrappers.TimeLimit):

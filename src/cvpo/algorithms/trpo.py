@@ -1,0 +1,114 @@
+"""TRPO (Schulman et al. 2015) and TRPO-Lag, which is TRPO on a penalised advantage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from cvpo.algorithms import onpolicy
+from cvpo.algorithms.onpolicy import Batch, Policy, PolicyParams
+from cvpo.config import require_at_least, require_between, require_positive
+from cvpo.ops import lagrange, trust_region
+from cvpo.types import Algorithm, Info, Key, Spec
+
+PRESETS = onpolicy.PRESETS
+
+
+@dataclass(frozen=True)
+class Config(onpolicy.PolicyConfig):
+    """Settings of TRPO."""
+
+    kl_limit: float = 0.01
+    """Trust region: bound on the mean KL(old ‖ new) of an iteration."""
+    cg_iterations: int = 10
+    """Products with the Fisher matrix in the solution for the natural gradient."""
+    cg_damping: float = 0.1
+    """Multiple of the identity added to the Fisher matrix."""
+    line_search_attempts: int = 10
+    """Step lengths tried before the old policy is kept."""
+    line_search_shrink: float = 0.8
+    """Ratio of a tried step length to the one before it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self, "kl_limit")
+        require_at_least(self, 1, "cg_iterations", "line_search_attempts")
+        require_at_least(self, 0, "cg_damping")
+        require_between(self, 0.0, 1.0, "line_search_shrink")
+
+
+@dataclass(frozen=True)
+class LagConfig(Config, onpolicy.MultiplierConfig):
+    """Settings of TRPO-Lag."""
+
+
+class Region(NamedTuple):
+    """A policy's improvement as a problem in its flat parameters [P], around the old ones."""
+
+    params: jax.Array  # [P] the old parameters
+    unravel: Callable[[jax.Array], PolicyParams]
+    surrogate: Callable[[jax.Array, jax.Array], jax.Array]  # (params, advantage [B]) -> mean of ratio · advantage
+    natural: Callable[[jax.Array], jax.Array]  # gradient [P] -> the Fisher matrix's inverse times it
+    kl: Callable[[jax.Array], jax.Array]  # params -> mean KL(old || new)
+
+    def gradient(self, advantage: jax.Array) -> jax.Array:
+        """Of the surrogate at the old parameters, [P]."""
+        return jax.grad(self.surrogate)(self.params, advantage)
+
+
+def make_region(config: Config, policy: Policy, old: PolicyParams, batch: Batch) -> Region:
+    params, unravel = ravel_pytree(old)
+
+    def distribution(flat: jax.Array):
+        return policy.distribution(unravel(flat), batch.obs)
+
+    def mean_kl(before, after) -> jax.Array:
+        return policy.kl(before, after).mean()
+
+    def surrogate(flat: jax.Array, advantage: jax.Array) -> jax.Array:
+        ratio = jnp.exp(policy.log_prob(distribution(flat), batch.action) - batch.log_prob)
+        return (ratio * advantage).mean()
+
+    fisher = trust_region.fisher_operator(distribution, mean_kl, params, config.cg_damping)
+    before = distribution(params)
+    return Region(
+        params=params,
+        unravel=unravel,
+        surrogate=surrogate,
+        natural=lambda gradient: trust_region.conjugate_gradient(fisher, gradient, config.cg_iterations),
+        kl=lambda flat: mean_kl(before, distribution(flat)),
+    )
+
+
+def make(config: Config, spec: Spec) -> Algorithm:
+    """TRPO, or TRPO-Lag if `config` has multipliers."""
+    spec = onpolicy.heeded(config, spec)
+    policy = onpolicy.make_policy(config, spec)
+
+    def improve(
+        params: PolicyParams, controller: lagrange.PIDState, batch: Batch, key: Key
+    ) -> tuple[PolicyParams, lagrange.PIDState, Info]:
+        controller, advantage, info = onpolicy.penalized_advantage(config, spec, controller, batch)
+        region = make_region(config, policy, params, batch)
+        gradient = region.gradient(advantage)
+        step = trust_region.natural_step(gradient, region.natural(gradient), config.kl_limit)
+        before = region.surrogate(region.params, advantage)
+
+        def acceptable(flat: jax.Array) -> jax.Array:
+            return (region.kl(flat) <= config.kl_limit) & (region.surrogate(flat, advantage) > before)
+
+        found, fraction = trust_region.line_search(
+            acceptable, region.params, step, config.line_search_shrink, config.line_search_attempts
+        )
+        info |= {
+            "update/policy_loss": -region.surrogate(found, advantage),
+            "update/line_search_fraction": fraction,
+        }
+        return region.unravel(found), controller, info
+
+    return onpolicy.make_algorithm(config, spec, policy, improve, lambda params: lagrange.pid_init(spec.num_costs))

@@ -1,0 +1,98 @@
+"""Running a policy in environments: one epoch of training episodes, or an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from cvpo.envs.adapter import Environments
+from cvpo.types import Algorithm, Spec, Transition
+
+Act = Callable[[Any, np.ndarray, jax.Array | None, int], tuple[jax.Array, jax.Array]]
+Progress = Callable[[float], None]
+
+
+def make_act(algorithm: Algorithm) -> Act:
+    """The policy as one compiled call: (params, obs [N, D], key of the epoch | None, step) -> (action, log_prob)."""
+
+    @jax.jit
+    def act(params: Any, obs: jax.Array, key: jax.Array | None, step: int) -> tuple[jax.Array, jax.Array]:
+        return algorithm.act(params, obs, None if key is None else jax.random.fold_in(key, step))
+
+    return act
+
+
+def make_random_act(spec: Spec) -> Act:
+    """Uniformly random actions, in place of a policy that knows nothing yet."""
+
+    @jax.jit
+    def act(params: Any, obs: jax.Array, key: jax.Array, step: int) -> tuple[jax.Array, jax.Array]:
+        key = jax.random.fold_in(key, step)
+        if spec.discrete:
+            action = jax.random.randint(key, obs.shape[:1], 0, spec.action_size)
+            return action, jax.numpy.full(obs.shape[:1], -np.log(spec.action_size))
+        action = jax.random.uniform(key, (obs.shape[0], spec.action_size), minval=-1.0, maxval=1.0)
+        return action, jax.numpy.full(obs.shape[:1], -spec.action_size * np.log(2.0))
+
+    return act
+
+
+def collect(
+    environments: Environments, act: Act, params: Any, key: jax.Array, seeds: np.ndarray, progress: Progress
+) -> Transition:
+    """One epoch: every environment starts anew from its seed and runs for one episode's length; [H, N] of NumPy arrays.
+
+    An environment whose episode terminates early begins another, which the epoch's end may cut.
+    """
+    obs = environments.reset(seeds)
+    steps = []
+    horizon = environments.episode_length
+    for time in range(horizon):
+        action, log_prob = jax.device_get(act(params, obs, key, time))
+        step = environments.step(action)
+        steps.append(
+            Transition(obs, action, log_prob, step.reward, step.costs, step.next_obs, step.terminated, step.ended)
+        )
+        obs = step.obs
+        if time % 32 == 0:
+            progress(time / horizon)
+    return Transition(*(np.stack(field) for field in zip(*steps, strict=True)))
+
+
+def evaluate_policy(
+    environments: Environments, act: Act, params: Any, seeds: np.ndarray, progress: Progress = lambda fraction: None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One episode in each environment with the deterministic policy: returns [N], costs [N, m], lengths [N]."""
+    obs = environments.reset(seeds)
+    reward, costs = np.zeros(environments.count), np.zeros((environments.count, environments.num_costs))
+    length = np.zeros(environments.count, int)
+    running = np.ones(environments.count, bool)
+    for time in range(environments.episode_length):
+        action, _ = act(params, obs, None, time)
+        step = environments.step(np.asarray(action))
+        reward += running * step.reward
+        costs += running[:, None] * step.costs
+        length += running
+        running &= ~step.ended
+        if not running.any():
+            break
+        obs = step.obs
+        if time % 32 == 0:
+            progress(time / environments.episode_length)
+    return reward, costs, length
+
+
+def episode_statistics(rollout: Transition) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns [n], costs [n, m] and lengths [n] of the completed episodes of a rollout, in no particular order."""
+    rewards, costs, lengths = [], [], []
+    for env in range(rollout.reward.shape[1]):
+        start = 0
+        for end in np.flatnonzero(rollout.ended[:, env]) + 1:
+            rewards.append(rollout.reward[start:end, env].sum(dtype=np.float64))
+            costs.append(rollout.costs[start:end, env].sum(0, dtype=np.float64))
+            lengths.append(end - start)
+            start = end
+    return np.array(rewards), np.array(costs).reshape(-1, rollout.costs.shape[-1]), np.array(lengths)
