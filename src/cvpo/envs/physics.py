@@ -1,0 +1,76 @@
+"""The physics of N copies of one model, stepped together by one call into MuJoCo."""
+
+import mujoco
+import numpy as np
+from mujoco.rollout import Rollout
+
+_CONTROL = mujoco.mjtState.mjSTATE_CTRL.value | mujoco.mjtState.mjSTATE_MOCAP_POS.value
+_PHYSICS = mujoco.mjtState.mjSTATE_FULLPHYSICS.value
+
+
+class Physics:
+    """N independent simulations of `model`.
+
+    Each control step starts the constraint solver cold, so that a simulation's future depends on its state alone: not on
+    the thread that runs it, nor on the simulations beside it.
+
+    Attributes:
+      qpos, qvel: [N, nq], [N, nv] views of the current state; write to them to place the robots.
+      controls: [N, substeps, nu] the actuators' inputs of the next step.
+      mocap: [N, substeps, bodies, 3] the positions of the moving and of the placed solids in the next step.
+      sensors: [N, substeps, nsensordata] what the sensors read at the beginning of each sub-step of the last step.
+    """
+
+    def __init__(self, model: mujoco.MjModel, num_envs: int, substeps: int, threads: int = 1):
+        if threads < 1:
+            raise ValueError(f"threads must be at least 1, got {threads}")
+        self.model = model
+        self._rollout = Rollout(nthread=threads if threads > 1 else 0)
+        self._models = [model] * num_envs
+        self._data = [mujoco.MjData(model) for _ in range(threads)]
+
+        state_size = mujoco.mj_stateSize(model, _PHYSICS)
+        self._rest = np.empty(state_size)
+        mujoco.mj_getState(model, self._data[0], self._rest, _PHYSICS)
+        self.state = np.tile(self._rest, (num_envs, 1))
+        self.qpos = self.state[:, 1 : 1 + model.nq]
+        self.qvel = self.state[:, 1 + model.nq : 1 + model.nq + model.nv]
+
+        self._inputs = np.zeros((num_envs, substeps, mujoco.mj_stateSize(model, _CONTROL)))
+        self.controls = self._inputs[..., : model.nu]
+        self.mocap = self._inputs[..., model.nu :].reshape(num_envs, substeps, -1, 3)
+        self._states = np.empty((num_envs, substeps, state_size))
+        self.sensors = np.empty((num_envs, substeps, model.nsensordata))
+
+    def step(self) -> None:
+        """Advance every simulation by all its sub-steps."""
+        self._run(self._inputs, self._states, self.sensors)
+        self.state[:] = self._states[:, -1]
+
+    def rest(self, envs: np.ndarray) -> None:
+        """Put the simulations `envs` into the model's initial state, at time 0 and at rest."""
+        self.state[envs] = self._rest
+        self.controls[envs] = 0.0
+
+    def sense(self) -> np.ndarray:
+        """What the sensors read now, [N, nsensordata]; the state stays as it is."""
+        states, sensors = self._states[:, :1].copy(), self.sensors[:, :1].copy()
+        self._run(self._inputs[:, :1].copy(), states, sensors)
+        return sensors[:, 0]
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self._rollout.close()
+
+    def _run(self, inputs: np.ndarray, states: np.ndarray, sensors: np.ndarray) -> None:
+        self._rollout.rollout(
+            self._models,
+            self._data,
+            self.state,
+            inputs,
+            control_spec=_CONTROL,
+            skip_checks=True,
+            nstep=inputs.shape[1],
+            state=states,
+            sensordata=sensors,
+        )

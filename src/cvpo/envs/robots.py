@@ -1,0 +1,107 @@
+"""The robots of the Goal and Button tasks: how they are placed, and what they feel."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+# MuJoCo's default magnetic field is (0, -0.5, 0).
+_MAGNETIC_FIELD_Y = -0.5
+
+
+@dataclass(frozen=True)
+class Robot:
+    """A robot on the plane; N copies of it are read and placed at once.
+
+    Attributes:
+      model: name of its MJCF file.
+      on_floor: whether it rests on the floor by contact.
+      body_size: how many numbers `feel` returns per robot.
+      reach: radius around its centre that no part of it leaves, in metres.
+      forward: which way it drives at heading 0, in radians.
+      place: (qpos [n, nq], position [n, 2], heading [n]) -> None, writes the pose.
+      axes: (qpos [N, nq]) -> cos, sin [N] of its x axis on the plane, up to a common factor.
+      feel: (qpos [N, nq], qvel [N, nv], accelerometer [N, 3]) -> [N, body_size].
+    """
+
+    model: str
+    on_floor: bool
+    body_size: int
+    reach: float
+    forward: float
+    place: Callable[[np.ndarray, np.ndarray, np.ndarray], None]
+    axes: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+    feel: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def rotation_matrix(quaternion: np.ndarray) -> np.ndarray:
+    """[N, 9] row-major rotation matrices of the unit quaternions [N, 4], as w, x, y, z."""
+    w, x, y, z = quaternion.T
+    matrix = np.empty((len(quaternion), 9))
+    matrix[:, 0] = 1 - 2 * (y * y + z * z)
+    matrix[:, 1] = 2 * (x * y - w * z)
+    matrix[:, 2] = 2 * (x * z + w * y)
+    matrix[:, 3] = 2 * (x * y + w * z)
+    matrix[:, 4] = 1 - 2 * (x * x + z * z)
+    matrix[:, 5] = 2 * (y * z - w * x)
+    matrix[:, 6] = 2 * (x * z - w * y)
+    matrix[:, 7] = 2 * (y * z + w * x)
+    matrix[:, 8] = 1 - 2 * (x * x + y * y)
+    return matrix
+
+
+def _place_point(qpos: np.ndarray, position: np.ndarray, heading: np.ndarray) -> None:
+    qpos[:, :2] = position
+    qpos[:, 2] = heading
+
+
+def _point_axes(qpos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    yaw = qpos[:, 2].copy()
+    return np.cos(yaw), np.sin(yaw)
+
+
+def _feel_point(qpos: np.ndarray, qvel: np.ndarray, accelerometer: np.ndarray) -> np.ndarray:
+    cos, sin = _point_axes(qpos)
+    felt = np.zeros((len(qpos), 12))
+    felt[:, :3] = accelerometer
+    felt[:, 3] = cos * qvel[:, 0] + sin * qvel[:, 1]
+    felt[:, 4] = cos * qvel[:, 1] - sin * qvel[:, 0]
+    felt[:, 8] = qvel[:, 2]
+    felt[:, 9] = _MAGNETIC_FIELD_Y * sin
+    felt[:, 10] = _MAGNETIC_FIELD_Y * cos
+    return felt
+
+
+# The car's joints: root (7 positions, 6 velocities), left wheel, right wheel, rear ball (4, 3).
+_ROOT_QUATERNION, _BALL_QUATERNION, _BALL_VELOCITY = slice(3, 7), slice(9, 13), slice(8, 11)
+
+
+def _place_car(qpos: np.ndarray, position: np.ndarray, heading: np.ndarray) -> None:
+    qpos[:, :2] = position
+    qpos[:, 3] = np.cos(heading / 2)
+    qpos[:, 4:6] = 0.0
+    qpos[:, 6] = np.sin(heading / 2)
+
+
+def _car_axes(qpos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    w, x, y, z = qpos[:, _ROOT_QUATERNION].T
+    return 1 - 2 * (y * y + z * z), 2 * (x * y + w * z)
+
+
+def _feel_car(qpos: np.ndarray, qvel: np.ndarray, accelerometer: np.ndarray) -> np.ndarray:
+    matrix = rotation_matrix(qpos[:, _ROOT_QUATERNION])
+    felt = np.empty((len(qpos), 24))
+    felt[:, :3] = accelerometer
+    # the velocimeter: the matrix's columns are the robot's axes in the world
+    felt[:, 3:6] = matrix[:, 0:3] * qvel[:, 0:1]
+    felt[:, 3:6] += matrix[:, 3:6] * qvel[:, 1:2]
+    felt[:, 3:6] += matrix[:, 6:9] * qvel[:, 2:3]
+    felt[:, 6:9] = qvel[:, 3:6]
+    felt[:, 9:12] = _MAGNETIC_FIELD_Y * matrix[:, 3:6]
+    felt[:, 12:15] = qvel[:, _BALL_VELOCITY]
+    felt[:, 15:24] = rotation_matrix(qpos[:, _BALL_QUATERNION])
+    return felt
+
+
+POINT = Robot("point.xml", False, 12, 0.17, 0.0, _place_point, _point_axes, _feel_point)
+CAR = Robot("car.xml", True, 24, 0.22, np.pi / 2, _place_car, _car_axes, _feel_car)
