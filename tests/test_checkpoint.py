@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from cvpo import checkpoint as module
-from cvpo.checkpoint import CheckpointError, CheckpointStore
+from cvpo.checkpoint import CheckpointError, CheckpointStore, read_tree, write_tree
 
 IDENTITY = {"algorithm": "cvpo", "obs_size": 3}
 
@@ -108,6 +108,14 @@ def test_only_what_the_kept_checkpoints_need_stays(tmp_path):
         *(f"epoch-00000{e}.safetensors" for e in (8, 9)),
         *(f"replay/epoch-00000{e}.safetensors" for e in (5, 6, 7, 8, 9)),  # epoch 8's replay is 5 to 8
     ]
+
+
+def test_what_a_killed_save_left_is_removed_by_the_next(tmp_path):
+    current = saved(tmp_path, 1)
+    for name in ("epoch-000009.safetensors.unfinished", "replay/epoch-000009.safetensors.unfinished"):
+        (tmp_path / name).write_bytes(b"half")
+    current.save(2, learner(2), {}, segment(2))
+    assert names(tmp_path) == [f"{place}epoch-00000{e}.safetensors" for place in ("", "replay/") for e in (1, 2)]
 
 
 def test_a_resumed_run_keeps_the_old_segments(tmp_path):
@@ -288,6 +296,33 @@ def test_a_write_that_the_system_cuts_short(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert names(tmp_path) == before
     assert_is_state_after(2, store(tmp_path).load(learner(0), segment(0)))
+
+
+def test_a_tree_on_its_own_comes_back_or_is_refused(tmp_path):
+    path = tmp_path / "policy" / "policy.safetensors"
+    write_tree(path, learner(3), {"epoch": 3})
+    tree, info = read_tree(path, learner(0))
+    assert info["epoch"] == 3
+    jax.tree.map(np.testing.assert_array_equal, tree, learner(3))
+    assert read_tree(path, None)[0][".count"] == 3
+    flip_a_bit(path)
+    with pytest.raises(CheckpointError, match=f"{path} does not match its checksum"):
+        read_tree(path, learner(0))
+
+
+def test_a_tree_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
+    path = tmp_path / "policy.safetensors"
+    write_tree(path, learner(3), {})
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(CheckpointError, match=f"could not write {path}: No space left on device"):
+            write_tree(path, learner(4), {})
+    assert names(tmp_path) == [path.name]
+    assert read_tree(path, learner(0))[0].count == 3
 
 
 SAVE_FOREVER = """

@@ -97,7 +97,8 @@ def test_the_bars_show_speed_remaining_time_and_phase(monkeypatch, width):
     now = 100.0
     monkeypatch.setattr(module.time, "monotonic", lambda: now)
     display = Display(10_000, [25.0], quiet=True, console=terminal(width))
-    assert "-:--:-- left" in bars(display, width)[0]  # no epoch yet: nothing to estimate from
+    first = bars(display, width)[0]
+    assert "epoch 0" in first and "-:--:-- left" in first  # no epoch yet: nothing to estimate from
     display.epoch(metrics(1))
     display.phase("learn", 0.25)
     now += 3.0
@@ -111,12 +112,12 @@ def test_the_bars_show_speed_remaining_time_and_phase(monkeypatch, width):
 
 
 def test_a_resumed_run_starts_where_it_was():
-    display = Display(10_000, [25.0], start=metrics(4), quiet=True, console=terminal())
+    console = plain()
+    display = Display(10_000, [25.0], console=console)
+    display.resume(epoch=4, steps=4000, wall_seconds=8.0)
     run = bars(display, 80)[0]
     assert "epoch 5" in run and "4,000/10,000" in run and "500 steps/s" in run
-    console = plain()
-    resumed = Display(10_000, [25.0], start=metrics(4), console=console)
-    resumed.epoch(metrics(5) | {"wall_seconds": 12.0})
+    display.epoch(metrics(5) | {"wall_seconds": 12.0})
     assert re.search(r"5,000 +250 ", written(console))  # 1,000 steps since the start, in 12 - 8 seconds
 
 

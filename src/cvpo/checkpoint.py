@@ -103,7 +103,6 @@ class CheckpointStore:
             self._remove_unfinished()
             _write(files)
         except OSError as error:
-            self._remove_unfinished()
             raise CheckpointError(f"could not write {path}: {error.strerror}; {self._survivor(epoch)}") from error
         self._segments = segments
         self._prune(epoch)
@@ -183,8 +182,12 @@ class CheckpointStore:
 
 def write_tree(path: Path, tree: Any, info: Mapping[str, Any]) -> None:
     """One pytree of arrays and some JSON as one file, which appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _write({path: _encode(_flatten(tree), {"format": _FORMAT, **info})[0]})
+    content, _ = _encode(_flatten(tree), {"format": _FORMAT, **info})
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write({path: content})
+    except OSError as error:
+        raise CheckpointError(f"could not write {path}: {error.strerror}; free some space") from error
 
 
 def read_tree(path: Path, template: Any) -> tuple[Any, dict[str, Any]]:
@@ -275,14 +278,19 @@ def _read_segment(path: Path, checksum: str) -> Arrays:
 
 def _write(files: Mapping[Path, bytes]) -> None:
     """Let files appear whole or not at all, in order, and durably; needs space for all before the first appears."""
-    for path, content in files.items():
-        with open(_unfinished(path), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    for path in files:
-        os.replace(_unfinished(path), path)
-        _fsync_directory(path.parent)
+    try:
+        for path, content in files.items():
+            with open(_unfinished(path), "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        for path in files:
+            os.replace(_unfinished(path), path)
+            _fsync_directory(path.parent)
+    except OSError:
+        for path in files:
+            _unfinished(path).unlink(missing_ok=True)  # the disk may be full: leave nothing useless on it
+        raise
 
 
 def _unfinished(path: Path) -> Path:

@@ -21,8 +21,8 @@ _COST_WIDTH = 7  # so that two constraints fit 80 columns
 class Display:
     """Shows a run of `total_steps`, with one cost limit per constraint (inf: none).
 
-    `start` is the last metrics of a run that is resumed. `quiet` shows nothing. Output that is no terminal gets plain
-    lines without control codes. A cost above its limit is red, and marked "!" for those who see no colours.
+    `quiet` shows nothing. Output that is no terminal gets plain lines without control codes. A cost above its limit is
+    red, and marked "!" for those who see no colours.
     """
 
     def __init__(
@@ -30,7 +30,6 @@ class Display:
         total_steps: int,
         cost_limits: Sequence[float],
         *,
-        start: Mapping[str, Any] | None = None,
         quiet: bool = False,
         console: Console | None = None,
     ):
@@ -38,10 +37,8 @@ class Display:
         self._limits = tuple(cost_limits)
         self._quiet = quiet
         self._console = console or Console()
-        self._epoch = int(start["epoch"]) if start else 0
-        self._steps = int(start["steps"]) if start else 0
-        self._seconds = float(start["wall_seconds"]) if start else 0.0
-        self._speed = self._steps / self._seconds if self._seconds else math.nan  # steps per second, smoothed
+        self._epoch, self._steps, self._seconds = -1, 0, 0.0  # of the last epoch that ended; the first is 0
+        self._speed = math.nan  # steps per second, smoothed
         self._phase, self._fraction = "start", 0.0
         self._epoch_began = time.monotonic()
         self._header_shown = False
@@ -62,6 +59,11 @@ class Display:
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
+
+    def resume(self, epoch: int, steps: int, wall_seconds: float) -> None:
+        """Go on after an epoch that an earlier process ended."""
+        self._epoch, self._steps, self._seconds = epoch, steps, wall_seconds
+        self._speed = steps / wall_seconds
 
     def phase(self, name: str, fraction: float) -> None:
         """What the run does now ("collect", "learn", "evaluate") and how much of that is done, in [0, 1]."""
