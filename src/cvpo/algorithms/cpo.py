@@ -32,38 +32,29 @@ def make(config: Config, spec: Spec) -> Algorithm:
     def improve(
         params: PolicyParams, memory: tuple[()], batch: Batch, key: Key
     ) -> tuple[PolicyParams, tuple[()], Info]:
-        region = trpo.make_region(config, policy, params, batch)
-        advantage, cost_advantage = batch.advantages
-        gradient, cost_gradient = region.gradient(advantage), region.gradient(cost_advantage)
+        region = trpo.make_region(config, policy, params, batch, batch.advantages)
+        (gradient, cost_gradient), (natural, cost_natural) = region.gradients, region.natural_gradients
         # Surrogates are means over steps, so the excess of an episode is spread over its steps as well.
         excess = (batch.episode_costs[0] - limit) / jnp.maximum(batch.episode_length, 1)
         solution = trust_region.constrained_step(
-            gradient,
-            region.natural(gradient),
-            cost_gradient,
-            region.natural(cost_gradient),
-            excess,
-            config.kl_limit,
+            gradient, natural, cost_gradient, cost_natural, excess, config.kl_limit
         )
-        before, cost_before = (region.surrogate(region.params, a) for a in batch.advantages)
+        before, cost_before = batch.advantages.mean(1)  # the old policy's surrogates: all its ratios are 1
 
         def acceptable(flat: jax.Array) -> jax.Array:
             """Within the trust region; the cost within the room there is, or not higher; and, unless the limit is
             exceeded and the step has to restore it, more reward."""
-            cost_change = region.surrogate(flat, cost_advantage) - cost_before
-            better = region.surrogate(flat, advantage) > before
-            return (
-                (region.kl(flat) <= config.kl_limit)
-                & (cost_change <= jnp.maximum(-excess, 0.0))
-                & (better | (excess > 0))
-            )
+            (surrogate, cost_surrogate), kl = region.evaluate(flat)
+            affordable = cost_surrogate - cost_before <= jnp.maximum(-excess, 0.0)
+            return (kl <= config.kl_limit) & affordable & ((surrogate > before) | (excess > 0))
 
         found, fraction = trust_region.line_search(
             acceptable, region.params, solution.step, config.line_search_shrink, config.line_search_attempts
         )
+        (surrogate, cost_surrogate), _ = region.evaluate(found)
         info = {
-            "update/policy_loss": -region.surrogate(found, advantage),
-            "update/cost_surrogate": region.surrogate(found, cost_advantage),
+            "update/policy_loss": -surrogate,
+            "update/cost_surrogate": cost_surrogate,
             "update/line_search_fraction": fraction,
             "update/case": solution.case,
             "update/multiplier": solution.cost_multiplier,

@@ -198,9 +198,10 @@ def make_values(config: PolicyConfig, spec: Spec) -> Values:
             return (optax.apply_updates(params, change), opt_state), errors
 
         keys = jax.random.split(key, config.value_epochs)
-        rows = jnp.concatenate([minibatches(k, obs.shape[0], config.minibatch_size) for k in keys])
-        (params, opt_state), errors = jax.lax.scan(step, (state.params, state.optimizer), rows)
-        last_pass = errors[-(rows.shape[0] // config.value_epochs) :]
+        rows = jax.vmap(lambda k: minibatches(k, obs.shape[0], config.minibatch_size))(keys)  # [epochs, M, size]
+        start = (state.params, state.optimizer)
+        (params, opt_state), errors = jax.lax.scan(step, start, rows.reshape(-1, rows.shape[-1]))
+        last_pass = errors[-rows.shape[1] :]
         return state._replace(params=params, optimizer=opt_state), last_pass.mean(0)
 
     return Values(init, predict, fit)
@@ -261,7 +262,9 @@ def make_algorithm(
     def init(key: Key) -> State:
         policy_key, value_key = jax.random.split(key)
         params = policy.init(policy_key)
-        return State(params, values.init(value_key), init_memory(params))
+        state = State(params, values.init(value_key), init_memory(params))
+        # JAX's weak types would become strong in the first update, and the second would be compiled anew.
+        return jax.tree.map(lambda x: jnp.asarray(x, x.dtype), state)
 
     def advantages(state: ValueState, rollout: Transition) -> tuple[jax.Array, jax.Array]:
         """Advantages and value targets, [1 + m, B] each."""
@@ -285,20 +288,17 @@ def make_algorithm(
         advantage, target = advantages(state.values, rollout)
         obs = rollout.obs.reshape(-1, spec.obs_size)
         action = rollout.action.reshape(obs.shape[0], *rollout.action.shape[2:])
-        old = policy.distribution(state.policy, obs)
         batch = Batch(
             obs=obs,
             action=action,
-            # Not the rollout's own: if observations are rescaled between acting and learning, every method here still
-            # starts from a ratio of exactly 1.
-            log_prob=policy.log_prob(old, action),
+            log_prob=rollout.log_prob.reshape(-1),
             advantages=normalize(advantage),
             episode_costs=completed_episode_means(rollout, rollout.costs[..., : spec.num_costs])[0],
             episode_length=completed_episode_means(rollout, jnp.ones_like(rollout.reward))[0],
         )
         params, memory, info = improve(state.policy, state.memory, batch, policy_key)
         value_state, errors = values.fit(state.values, obs, target, value_key)
-        new = policy.distribution(params, obs)
+        old, new = policy.distribution(state.policy, obs), policy.distribution(params, obs)
         info |= {
             "update/kl": policy.kl(old, new).mean(),
             "update/entropy": new.entropy().mean(),

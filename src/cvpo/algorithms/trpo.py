@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -48,41 +48,38 @@ class LagConfig(Config, onpolicy.MultiplierConfig):
 
 
 class Region(NamedTuple):
-    """A policy's improvement as a problem in its flat parameters [P], around the old ones."""
+    """A policy's improvement for k advantages at once, as a problem in its flat parameters [P]."""
 
     params: jax.Array  # [P] the old parameters
     unravel: Callable[[jax.Array], PolicyParams]
-    surrogate: Callable[[jax.Array, jax.Array], jax.Array]  # (params, advantage [B]) -> mean of ratio · advantage
-    natural: Callable[[jax.Array], jax.Array]  # gradient [P] -> the Fisher matrix's inverse times it
-    kl: Callable[[jax.Array], jax.Array]  # params -> mean KL(old || new)
-
-    def gradient(self, advantage: jax.Array) -> jax.Array:
-        """Of the surrogate at the old parameters, [P]."""
-        return jax.grad(self.surrogate)(self.params, advantage)
+    evaluate: Callable[[jax.Array], tuple[jax.Array, jax.Array]]  # params -> (surrogates [k], mean KL(old || new))
+    gradients: jax.Array  # [k, P] of the surrogates at the old parameters
+    natural_gradients: jax.Array  # [k, P] the inverse of the Fisher matrix times them
 
 
-def make_region(config: Config, policy: Policy, old: PolicyParams, batch: Batch) -> Region:
+def make_region(config: Config, policy: Policy, old: PolicyParams, batch: Batch, advantages: jax.Array) -> Region:
+    """A surrogate is the mean of ratio · advantage for one row of `advantages` [k, B]."""
     params, unravel = ravel_pytree(old)
 
-    def distribution(flat: jax.Array):
+    def distribution(flat: jax.Array) -> Any:
         return policy.distribution(unravel(flat), batch.obs)
 
-    def mean_kl(before, after) -> jax.Array:
+    def surrogates(new: Any) -> jax.Array:
+        ratio = jnp.exp(policy.log_prob(new, batch.action) - batch.log_prob)
+        return advantages @ ratio / ratio.shape[0]
+
+    def mean_kl(before: Any, after: Any) -> jax.Array:
         return policy.kl(before, after).mean()
 
-    def surrogate(flat: jax.Array, advantage: jax.Array) -> jax.Array:
-        ratio = jnp.exp(policy.log_prob(distribution(flat), batch.action) - batch.log_prob)
-        return (ratio * advantage).mean()
+    def evaluate(flat: jax.Array) -> tuple[jax.Array, jax.Array]:
+        new = distribution(flat)
+        return surrogates(new), mean_kl(before, new)
 
-    fisher = trust_region.fisher_operator(distribution, mean_kl, params, config.cg_damping)
     before = distribution(params)
-    return Region(
-        params=params,
-        unravel=unravel,
-        surrogate=surrogate,
-        natural=lambda gradient: trust_region.conjugate_gradient(fisher, gradient, config.cg_iterations),
-        kl=lambda flat: mean_kl(before, distribution(flat)),
-    )
+    gradients = jax.jacrev(lambda flat: surrogates(distribution(flat)))(params)
+    fisher = trust_region.fisher_operator(distribution, mean_kl, params, config.cg_damping)
+    solve = jax.vmap(lambda gradient: trust_region.conjugate_gradient(fisher, gradient, config.cg_iterations))
+    return Region(params, unravel, evaluate, gradients, solve(gradients))
 
 
 def make(config: Config, spec: Spec) -> Algorithm:
@@ -94,21 +91,19 @@ def make(config: Config, spec: Spec) -> Algorithm:
         params: PolicyParams, controller: lagrange.PIDState, batch: Batch, key: Key
     ) -> tuple[PolicyParams, lagrange.PIDState, Info]:
         controller, advantage, info = onpolicy.penalized_advantage(config, spec, controller, batch)
-        region = make_region(config, policy, params, batch)
-        gradient = region.gradient(advantage)
-        step = trust_region.natural_step(gradient, region.natural(gradient), config.kl_limit)
-        before = region.surrogate(region.params, advantage)
+        region = make_region(config, policy, params, batch, advantage[None])
+        step = trust_region.natural_step(region.gradients[0], region.natural_gradients[0], config.kl_limit)
+        before = advantage.mean()  # the old policy's surrogate: all its ratios are 1
 
         def acceptable(flat: jax.Array) -> jax.Array:
-            return (region.kl(flat) <= config.kl_limit) & (region.surrogate(flat, advantage) > before)
+            (surrogate,), kl = region.evaluate(flat)
+            return (kl <= config.kl_limit) & (surrogate > before)
 
         found, fraction = trust_region.line_search(
             acceptable, region.params, step, config.line_search_shrink, config.line_search_attempts
         )
-        info |= {
-            "update/policy_loss": -region.surrogate(found, advantage),
-            "update/line_search_fraction": fraction,
-        }
+        (surrogate,), _ = region.evaluate(found)
+        info |= {"update/policy_loss": -surrogate, "update/line_search_fraction": fraction}
         return region.unravel(found), controller, info
 
     return onpolicy.make_algorithm(config, spec, policy, improve, lambda params: lagrange.pid_init(spec.num_costs))
