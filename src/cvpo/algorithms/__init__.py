@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from cvpo.algorithms import cvpo
+from cvpo.algorithms import cvpo, sac, td3
 from cvpo.config import LoopConfig, did_you_mean, with_overrides
 from cvpo.types import Algorithm, Spec
 
@@ -20,6 +20,12 @@ class Entry(NamedTuple):
 
 ALGORITHMS: dict[str, Entry] = {
     "cvpo": Entry(cvpo.Config, cvpo.make, cvpo.PRESETS, True, "constrained variational policy optimization"),
+    "sac": Entry(sac.Config, sac.make, sac.PRESETS, False, "soft actor-critic"),
+    "sac-lag": Entry(sac.LagConfig, sac.make, sac.LAG_PRESETS, True, "SAC with PID Lagrange multipliers"),
+    "td3": Entry(td3.Config, td3.make, td3.PRESETS, False, "twin delayed deterministic policy gradient"),
+    "td3-lag": Entry(td3.LagConfig, td3.make, td3.LAG_PRESETS, True, "TD3 with PID Lagrange multipliers"),
+    "ddpg": Entry(td3.DDPGConfig, td3.make, td3.PRESETS, False, "deep deterministic policy gradient"),
+    "ddpg-lag": Entry(td3.DDPGLagConfig, td3.make, td3.LAG_PRESETS, True, "DDPG with PID Lagrange multipliers"),
 }
 
 

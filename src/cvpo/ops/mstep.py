@@ -54,7 +54,11 @@ def categorical_kl(old: Categorical, new: Categorical) -> jax.Array:
 
 
 def dual_ascent(
-    multiplier: jax.Array, kl: jax.Array, limit: float | jax.Array, learning_rate: float, maximum: float
+    multiplier: jax.Array,
+    kl: jax.Array,
+    limit: float | jax.Array,
+    learning_rate: float | jax.Array,
+    maximum: float,
 ) -> jax.Array:
     """The multiplier β of a KL limit after one gradient step (paper's appendix: β - α (ε - C)), in [0, maximum]."""
     return jnp.clip(multiplier - learning_rate * (limit - kl), 0.0, maximum)
