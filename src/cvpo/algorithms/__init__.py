@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from cvpo.algorithms import cvpo, sac, td3
+from cvpo.algorithms import cpo, cvpo, ppo, sac, td3, trpo
 from cvpo.config import LoopConfig, did_you_mean, with_overrides
 from cvpo.types import Algorithm, Spec
 
@@ -26,6 +26,11 @@ ALGORITHMS: dict[str, Entry] = {
     "td3-lag": Entry(td3.LagConfig, td3.make, td3.LAG_PRESETS, True, "TD3 with PID Lagrange multipliers"),
     "ddpg": Entry(td3.DDPGConfig, td3.make, td3.PRESETS, False, "deep deterministic policy gradient"),
     "ddpg-lag": Entry(td3.DDPGLagConfig, td3.make, td3.LAG_PRESETS, True, "DDPG with PID Lagrange multipliers"),
+    "trpo": Entry(trpo.Config, trpo.make, trpo.PRESETS, False, "trust region policy optimization"),
+    "trpo-lag": Entry(trpo.LagConfig, trpo.make, trpo.PRESETS, True, "TRPO with PID Lagrange multipliers"),
+    "ppo": Entry(ppo.Config, ppo.make, ppo.PRESETS, False, "proximal policy optimization"),
+    "ppo-lag": Entry(ppo.LagConfig, ppo.make, ppo.PRESETS, True, "PPO with PID Lagrange multipliers"),
+    "cpo": Entry(cpo.Config, cpo.make, cpo.PRESETS, True, "constrained policy optimization"),
 }
 
 
