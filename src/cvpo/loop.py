@@ -92,7 +92,8 @@ class Loop:
             if line:
                 display.message(line)
         if first:
-            display.message(f"resuming after epoch {first - 1} ({first * self._epoch_steps} steps)")
+            display.message(f"resuming after epoch {first - 1}")
+            display.resume(first - 1, first * self._epoch_steps, counters["wall_seconds"])
 
         began = time.monotonic() - counters["wall_seconds"]
         epoch = first

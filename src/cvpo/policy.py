@@ -12,6 +12,7 @@ import numpy as np
 from cvpo.algorithms import lookup, make_config
 from cvpo.algorithms.normalize import with_normalizer
 from cvpo.checkpoint import read_tree, write_tree
+from cvpo.collect import make_act
 from cvpo.config import LoopConfig
 from cvpo.envs.adapter import Environments, rescale
 from cvpo.envs.layout import Layout, flatten
@@ -32,7 +33,7 @@ class Policy:
     def __init__(self, algorithm: Algorithm, params: Any, layout: Layout, actions: dict[str, Any], info: dict) -> None:
         self.info = info
         self._params, self._layout, self._actions = params, layout, actions
-        self._act = jax.jit(algorithm.act)
+        self._act = make_act(algorithm)
         self._key = jax.random.key(0)
 
     def __call__(self, observation: Any, deterministic: bool = True) -> np.ndarray:
@@ -42,9 +43,13 @@ class Policy:
         key = None
         if not deterministic:
             self._key, key = jax.random.split(self._key)
-        action, _ = self._act(self._params, np.atleast_2d(flat), key)
+        action, _ = self._act(self._params, np.atleast_2d(flat), key, 0)
         native = self._native(np.asarray(action))
         return native if batched else native[0]
+
+    def act(self, _: None, obs: np.ndarray, key: jax.Array | None, step: int) -> tuple[jax.Array, jax.Array]:
+        """Flat observations [N, D] to actions in [-1, 1]: what runs an evaluation calls."""
+        return self._act(self._params, obs, key, step)
 
     def seed(self, seed: int) -> None:
         """Begin the random draws of `deterministic=False` anew."""

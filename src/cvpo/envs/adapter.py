@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from cvpo.config import did_you_mean
-from cvpo.envs import TASKS
+from cvpo.envs import TASKS, Task
 from cvpo.envs.layout import Layout, flatten, layout_of, size_of
 
 EnvSource = str | Callable[[], gym.Env]
@@ -110,7 +110,7 @@ class Environments:
         threads: int = 1,
     ) -> None:
         self.count, self.num_costs = count, num_costs
-        task = TASKS.get(source) if isinstance(source, str) else None
+        task = _task(source)
         # One environment is made, looked at and stepped here, so that whatever is wrong shows before any training.
         make_one = partial(_make_one, source, num_costs, tuple(cost_keys), cost_required, episode_length)
         with contextlib.closing(make_one()) as probe:
@@ -123,7 +123,7 @@ class Environments:
         self.obs_size = size_of(self.layout)
         self._vector: gym.vector.VectorEnv
         if task is not None and episode_length is None and num_costs == 1 and not cost_keys:
-            self._vector = gym.make_vec(task.id, num_envs=count, threads=threads)
+            self._vector = gym.make_vec(task.id, num_envs=count, vectorization_mode="vector_entry_point", threads=threads)
             self._cost_key = "cost"
         elif processes:
             # not fork: JAX has threads, and a forked thread pool deadlocks
@@ -228,21 +228,30 @@ def check_known(source: EnvSource) -> None:
             raise BadEnvironment(f"no task or environment {source!r}{did_you_mean(source, known)}") from error
 
 
+def make_plain(source: EnvSource, **kwargs: Any) -> gym.Env:
+    """The environment itself; the keywords are for one that is made by name."""
+    if isinstance(source, str):
+        check_known(source)
+        task = _task(source)
+        return gym.make(task.id if task else source, disable_env_checker=True, **kwargs)
+    env = source()
+    if not isinstance(env, gym.Env):
+        raise BadEnvironment(f"the callable must make a gymnasium.Env, got {type(env).__name__}")
+    return env
+
+
 def _make_one(
     source: EnvSource, num_costs: int, cost_keys: tuple[str, ...], required: bool, episode_length: int | None
 ) -> gym.Env:
-    if isinstance(source, str):
-        check_known(source)
-        env_id = TASKS[source].id if source in TASKS else source
-        env: gym.Env = gym.make(env_id, disable_env_checker=True)
-    else:
-        env = source()
-        if not isinstance(env, gym.Env):
-            raise BadEnvironment(f"the callable must make a gymnasium.Env, got {type(env).__name__}")
-    env = CostEnv(env, num_costs, cost_keys, required)
+    env: gym.Env = CostEnv(make_plain(source), num_costs, cost_keys, required)
     if episode_length is not None:
         env = gym.wrappers.TimeLimit(env, episode_length)
     return env
+
+
+def _task(source: EnvSource) -> Task | None:
+    """The built-in task that a name or an id stands for."""
+    return next((task for task in TASKS.values() if source in (task.name, task.id)), None)
 
 
 def _time_limit(env: gym.Env, own: int | None) -> int:

@@ -1,0 +1,252 @@
+"""The `cvpo` command: one function for each subcommand, which parses its own arguments."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from cvpo.config import did_you_mean
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """Train a policy. Every setting of the algorithm is a flag; --algorithm NAME --help shows those of another one.
+
+    To go on with a run that was stopped: cvpo train --resume RUN [--steps N]
+    """
+
+    env: tyro.conf.Positional[str]
+    """A task (see `cvpo tasks`) or a Gymnasium id."""
+    steps: int
+    """Environment steps in all, rounded up to whole epochs."""
+    algorithm: str = "cvpo"
+    """The method; `cvpo algorithms` lists them."""
+    seed: int = 0
+    """Everything random follows from it."""
+    cost_limit: tuple[float, ...] = ()
+    """Cost per episode to stay below, one number for each constraint; a built-in task has its own."""
+    run_dir: Path | None = None
+    """Where the run is written; runs/ENV/ALGORITHM/seed-N if not given."""
+    overwrite: bool = False
+    """Delete a run that is in the directory already."""
+    preset: str = "default"
+    """Named settings to start from."""
+    config_file: Path | None = None
+    """A JSON or TOML file of settings over the preset's; flags go over both."""
+    quiet: bool = False
+    """Print nothing."""
+    tensorboard: bool = False
+    """Write TensorBoard events too (extra: tensorboard)."""
+    wandb: str | None = None
+    """Log to this Weights & Biases project too (extra: wandb)."""
+
+
+def train(arguments: Sequence[str]) -> None:
+    """Train a policy, or go on with a run."""
+    from cvpo import training
+    from cvpo.algorithms import lookup, make_config
+
+    if "--resume" in arguments:
+        return resume(arguments)
+    # The algorithm decides which settings there are, and preset and file their defaults: they are read first.
+    name = _flag(arguments, "--algorithm") or "cvpo"
+    file = _flag(arguments, "--config-file")
+    defaults = make_config(name, _flag(arguments, "--preset"), read_settings(Path(file)) if file else None)
+    settings = Annotated[lookup(name).config, tyro.conf.arg(name="")]
+    fields: list[Any] = [("config", settings, dataclasses.field(default=defaults))]
+    everything = dataclasses.make_dataclass("Train", fields, bases=(TrainOptions,), frozen=True)
+    everything.__doc__ = TrainOptions.__doc__
+    options = vars(tyro.cli(everything, prog="cvpo train", args=arguments))
+    del options["config_file"]
+    options["cost_limit"] = options["cost_limit"] or None
+    training.train(options.pop("env"), options.pop("algorithm"), **options)
+
+
+def resume(arguments: Sequence[str]) -> None:
+    """Go on with a run from its newest checkpoint, with the settings it was started with."""
+    from cvpo import training
+    from cvpo.algorithms import make_config
+    from cvpo.runlog import read_config
+
+    def parse(
+        resume: Path, steps: int | None = None, quiet: bool = False, tensorboard: bool = False, wandb: str | None = None
+    ) -> dict[str, Any]:
+        """Go on with a run.
+
+        Args:
+            resume: The run directory.
+            steps: Environment steps in all, if other than the run was started for.
+            quiet: Print nothing.
+            tensorboard: Write TensorBoard events too.
+            wandb: Log to this Weights & Biases project too.
+        """
+        return {
+            "path": resume, "steps": steps, "quiet": quiet, "tensorboard": tensorboard, "wandb": wandb
+        }  # fmt: skip
+
+    options = tyro.cli(parse, prog="cvpo train", args=arguments)
+    path = options.pop("path")
+    saved = read_config(path)
+    training.train(
+        saved["env"],
+        saved["algorithm"],
+        seed=saved["seed"],
+        cost_limit=saved["cost_limit"],
+        preset=saved["preset"],
+        config=make_config(saved["algorithm"], overrides=saved["config"]),
+        run_dir=path,
+        resume=True,
+        **options | {"steps": options["steps"] or saved["steps"]},
+    )
+
+
+def evaluate(arguments: Sequence[str]) -> None:
+    """Measure a trained policy."""
+
+    def command(run: tyro.conf.Positional[Path], env: str | None = None, episodes: int = 20, seed: int = 0) -> None:
+        """Run the deterministic policy of a run and print its rewards and costs as JSON.
+
+        Args:
+            run: A run directory.
+            env: A task or Gymnasium id, if other than it was trained on.
+            episodes: Episodes to run.
+            seed: Seed of the environments.
+        """
+        from cvpo.evaluation import evaluate
+
+        print(json.dumps(evaluate(run, env, episodes, seed), indent=2))
+
+    tyro.cli(command, prog="cvpo evaluate", args=arguments)
+
+
+def render(arguments: Sequence[str]) -> None:
+    """Film a trained policy."""
+
+    def command(
+        run: tyro.conf.Positional[Path],
+        output: Path | None = None,
+        env: str | None = None,
+        episodes: int = 1,
+        seed: int = 0,
+        fps: int = 30,
+        view: str = "rgb_array",
+    ) -> None:
+        """Write a film of the deterministic policy of a run.
+
+        Args:
+            run: A run directory.
+            output: An mp4 (extra: video) or gif file; RUN/videos/episode.mp4, or .gif without that extra.
+            env: A task or Gymnasium id, if other than it was trained on.
+            episodes: Episodes to film, one after the other.
+            seed: Seed of the environment.
+            fps: Frames per second.
+            view: Render mode of the environment; built-in tasks have rgb_array (from above) and rgb_array_3d.
+        """
+        from cvpo.rendering import render
+
+        print(render(run, output, env, episodes, seed, fps, view))
+
+    tyro.cli(command, prog="cvpo render", args=arguments)
+
+
+def report(arguments: Sequence[str]) -> None:
+    """Draw the figures of runs and write them into one page."""
+
+    def command(runs: tyro.conf.Positional[tuple[Path, ...]], output: Path = Path("report")) -> None:
+        """Write index.html, the figures and the tables of all runs below the given directories.
+
+        Args:
+            runs: Run directories, or directories of them.
+            output: Where the report is written.
+        """
+        from cvpo.report import write_report
+
+        print(write_report(list(runs), output))
+
+    tyro.cli(command, prog="cvpo report", args=arguments)
+
+
+def tasks(arguments: Sequence[str]) -> None:
+    """List the built-in tasks."""
+
+    def command() -> None:
+        """List the built-in tasks with their sizes and limits."""
+        from cvpo.envs import TASKS
+
+        print(f"{'task':<14}{'id':<22}{'obs':>5}{'act':>5}{'steps':>7}{'limit':>7}")
+        for t in TASKS.values():
+            sizes = f"{t.observation_size:>5}{t.action_size:>5}{t.episode_length:>7}{t.cost_limit:>7g}"
+            print(f"{t.name:<14}{t.id:<22}{sizes}\n    {t.description}")
+
+    tyro.cli(command, prog="cvpo tasks", args=arguments)
+
+
+def algorithms(arguments: Sequence[str]) -> None:
+    """List the algorithms."""
+
+    def command() -> None:
+        """List the algorithms and their presets."""
+        from cvpo.algorithms import ALGORITHMS
+
+        for name, entry in ALGORITHMS.items():
+            print(f"{name:<10} {entry.summary} (presets: {', '.join(entry.presets)})")
+
+    tyro.cli(command, prog="cvpo algorithms", args=arguments)
+
+
+COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
+    "train": train,
+    "evaluate": evaluate,
+    "render": render,
+    "report": report,
+    "tasks": tasks,
+    "algorithms": algorithms,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print("usage: cvpo COMMAND [OPTIONS]; cvpo COMMAND --help says more\n")
+        for name, command in COMMANDS.items():
+            print(f"  {name:<12}{command.__doc__}")
+        return
+    name, *rest = arguments
+    if name not in COMMANDS:
+        sys.exit(f"cvpo: no command {name!r}{did_you_mean(name, COMMANDS)}")
+    try:
+        COMMANDS[name](rest)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (ValueError, TypeError, RuntimeError, OSError, ImportError) as error:
+        # What a user can mend is raised as one of these with a message that says how.
+        sys.exit(f"cvpo {name}: {error}")
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Settings from a JSON or TOML file."""
+    text = path.read_text()
+    if path.suffix not in (".json", ".toml"):
+        raise ValueError(f"a config file is .json or .toml, got {path}")
+    try:
+        return json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{path} is not {path.suffix[1:].upper()}: {error}") from None
+
+
+def _flag(arguments: Sequence[str], name: str) -> str | None:
+    """The value of a flag, written as `--flag value` or `--flag=value`."""
+    for i, argument in enumerate(arguments):
+        if argument == name and i + 1 < len(arguments):
+            return arguments[i + 1]
+        if argument.startswith(name + "="):
+            return argument.partition("=")[2]
+    return None

@@ -1,0 +1,50 @@
+"""`evaluate`: how a policy fares in an environment, from outside of any training run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cvpo.collect import evaluate_policy
+from cvpo.envs.adapter import Environments, EnvSource
+from cvpo.policy import Policy, load
+
+
+def evaluate(
+    policy: Policy | str | Path, env: EnvSource | None = None, episodes: int = 10, seed: int = 0
+) -> dict[str, Any]:
+    """Mean, spread and single values of the episodes' rewards and costs under the deterministic policy.
+
+    policy: a loaded policy, or the path of a run.
+    env: a task's name, a Gymnasium id or a callable; if not given, the one that the policy was trained on.
+    """
+    if episodes < 1:
+        raise ValueError(f"episodes must be >= 1, got {episodes}")
+    policy = policy if isinstance(policy, Policy) else load(policy)
+    trained = policy.info
+    source = env if env is not None else trained["environment"]
+    limits = trained["spec"]["cost_limits"]
+    keys, length = trained["config"]["cost_keys"], trained["config"]["episode_length"]
+    with Environments(source, episodes, len(limits), False, keys, length) as environments:
+        if environments.layout != trained["layout"]:
+            raise ValueError(
+                f"the policy was trained on observations {trained['layout']}, {environments.name} gives "
+                f"{environments.layout}"
+            )
+        seeds = np.random.SeedSequence(seed).generate_state(episodes)
+        reward, costs, _ = evaluate_policy(environments, policy.act, None, seeds)
+    single = len(limits) == 1
+    costs = costs[:, 0] if single else costs
+    return {
+        "episodes": episodes,
+        "reward": float(reward.mean()),
+        "reward_std": float(reward.std()),
+        "cost": float(costs.mean()) if single else costs.mean(0).tolist(),
+        "cost_std": float(costs.std()) if single else costs.std(0).tolist(),
+        "cost_limit": limits[0] if single else limits,
+        "satisfied": float((costs <= np.array(limits)[0 if single else slice(None)]).mean()),
+        "rewards": reward.tolist(),
+        "costs": costs.tolist(),
+    }

@@ -1,0 +1,60 @@
+"""`render`: a film of a trained policy."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+
+from cvpo.envs.adapter import EnvSource, make_plain
+from cvpo.envs.film import write_film
+from cvpo.policy import load
+
+
+def render(
+    run: str | Path,
+    output: str | Path | None = None,
+    env: EnvSource | None = None,
+    episodes: int = 1,
+    seed: int = 0,
+    fps: int = 30,
+    view: str = "rgb_array",
+) -> Path:
+    """Film the deterministic policy of a run and return the file's path.
+
+    output: an mp4 or gif file; RUN/videos/episode.mp4 if not given, or .gif where no mp4 can be written.
+    env: if other than it was trained on; a callable must make an environment that renders.
+    """
+    policy = load(run)
+    if output is None:
+        ending = "mp4" if importlib.util.find_spec("imageio_ffmpeg") else "gif"
+        output = Path(run) / "videos" / f"episode.{ending}"
+    output = Path(output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    source = env if env is not None else policy.info["environment"]
+    game: gym.Env = make_plain(source, render_mode=view)
+    length = policy.info["spec"]["episode_length"]
+    frames: list[np.ndarray] = []
+    try:
+        for episode in range(episodes):
+            obs, _ = game.reset(seed=seed + episode)
+            frames.append(_frame(game))
+            for _ in range(length):
+                values = game.step(policy(obs))  # five values, or six with Safety-Gymnasium's cost
+                obs, ended = values[0], values[-3] or values[-2]
+                frames.append(_frame(game))
+                if ended:
+                    break
+    finally:
+        game.close()
+    write_film(output, frames, fps)
+    return output
+
+
+def _frame(game: gym.Env) -> np.ndarray:
+    frame = game.render()
+    if not isinstance(frame, np.ndarray):
+        raise ValueError(f"the environment renders {type(frame).__name__}, not pictures; is its render mode rgb_array?")
+    return frame
