@@ -22,7 +22,7 @@ from jax import Array
 TARGET_RESIDUAL = 2e-6
 _STEEPEST = 1e10  # a·x beyond this is the limit of zero temperature: rewards one part in 1e10 apart count as equal.
 
-_REACH = 10.0
+_GROWTH = 4.0  # times x, in one step of the homotopy to lower temperatures
 
 
 class Problem(NamedTuple):
@@ -232,35 +232,34 @@ def _value_and_gradient(problem: Problem, x: Array, at: Tilt) -> tuple[Array, Ar
 def _direction(
     problem: Problem, x: Array, at: Tilt, gradient: Array, hessian: Array, reach: Array
 ) -> tuple[Array, Array, Array]:
-    """Newton's direction among the variables off their bound, and the first step length to try along it."""
+    """The direction among the variables off their bound, the first step to try along it, and the next reach."""
     free = problem.usable & ((x > 0) | (gradient < 0))
-    size2 = jnp.dot(x, x)
-    deficit = jnp.abs(problem.kl_limit - at.kl)
-    identity = jnp.eye(x.shape[0], dtype=x.dtype)
-    floor = 1e-7 * jnp.max(jnp.diag(hessian)) + 1e-3 * deficit / size2 + 1e-30
+    curvature = jnp.where(free[:, None] & free[None, :], hessian, 0.0)
+    largest = jnp.max(jnp.diag(hessian)) + 1e-30
+    floor = 1e-7 * largest * jnp.eye(x.shape[0], dtype=x.dtype)
+    newton = jnp.where(free, -jnp.linalg.solve(curvature + floor, gradient), 0.0)
 
-    def newton(matrix: Array, slope: Array) -> Array:
-        system = jnp.where(free[:, None] & free[None, :], matrix, 0.0) + floor * identity
-        return jnp.where(free, -jnp.linalg.solve(system, slope), 0.0)
-
-    # x·gradient = KL − ε: this ridge along x, where the curvature can vanish, lets x grow at most fourfold in a step,
-    # and fades at the solution.
-    outer = jnp.outer(x, x) / size2
-    sharpening = newton(hessian + 0.25 * deficit / size2 * outer, gradient)
-    # Where the KL bound asks for more than the curvature gives, the temperature falls step by step, like a homotopy:
-    # only once the limits are met at the present one, within reach of Newton's method (a change of one in the logits).
+    # Where the KL bound asks for more than the curvature along x can give, Newton's step means nothing. There the
+    # temperature falls in steps, like a homotopy, and only once the limits are met at the present one: `settling` is
+    # Newton's step at a fixed temperature, `drift` keeps the limits met to first order while x grows.
     a = jnp.where(free, problem.denominator, 0.0)
-    rest = identity - jnp.outer(a, a) / jnp.maximum(jnp.dot(a, a), 1.0)
-    settling = rest @ newton(rest @ hessian @ rest, rest @ gradient)
-    across = jnp.max(jnp.abs(settling))
-    saturated = (at.kl < problem.kl_limit) & (jnp.dot(x, hessian @ x) < deficit)
-    coldest = jnp.minimum(deficit, at.shortfall) < 0.1 * TARGET_RESIDUAL * spread_in_ball(problem.kl_limit) * jnp.sum(x)
-    unsettled = saturated & ((across > 1.0) | coldest)
-    direction = jnp.where(unsettled, settling * jnp.minimum(1.0, reach / jnp.maximum(across, 1e-30)), sharpening)
+    along = jnp.outer(a, a) / jnp.maximum(jnp.dot(a, a), 1.0)
+    across = jnp.diag(free.astype(x.dtype)) - along
+    sides = across @ jnp.stack([gradient, hessian @ x], axis=1)
+    settling, drift = -(across @ jnp.linalg.solve(across @ curvature @ across + largest * along + floor, sides)).T
+    distance = jnp.max(jnp.abs(settling))
+    unsettled = distance > 1.0  # Newton's method reaches about as far as a change of one in the logits
+    deficit = problem.kl_limit - at.kl
+    negligible = 0.5 * TARGET_RESIDUAL * spread_in_ball(problem.kl_limit) * jnp.sum(x)
+    coldest = jnp.minimum(deficit, at.shortfall) < negligible
+    growth = jnp.where(unsettled | coldest, 0.0, _GROWTH)
+    stepwise = settling * jnp.minimum(1.0, reach / jnp.maximum(distance, 1e-30)) + growth * (x + drift)
+    saturated = jnp.dot(x, hessian @ x) < deficit
+    direction = jnp.where(saturated, stepwise, newton)
+    next_reach = jnp.where(saturated & unsettled, 4.0 * jnp.minimum(distance, reach), reach)
+
     longest = jnp.max(jnp.abs(direction))
-    direction *= jnp.minimum(1.0, _REACH * jnp.max(x) / jnp.maximum(longest, 1e-30))
-    grown = jnp.where(unsettled, 4.0 * jnp.maximum(jnp.minimum(across, reach), 1.0), reach)
+    direction *= jnp.minimum(1.0, 10.0 * jnp.max(x) / jnp.maximum(longest, 1e-30))
     size, change = jnp.dot(problem.denominator, x), jnp.dot(problem.denominator, direction)
     step = jnp.minimum(1.0, 0.9 * size / jnp.maximum(-change, 1e-30))
-    step = jnp.minimum(step, jnp.maximum(_STEEPEST - size, 0.0) / jnp.maximum(change, 1e-30))
-    return direction, step, grown
+    return direction, jnp.where(size + change > _STEEPEST, 0.0, step), next_reach
