@@ -1,0 +1,144 @@
+"""Run directories as records of arrays."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cvpo.runlog import CONFIG, METRICS, RunDirectoryError, read_config, read_metrics
+
+CONVERGED = 0.2
+"""The last part of training that counts as converged, as in the paper's section on the convergence cost."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, as far as it has come: T epochs, m constraints. NaN stands for what an epoch did not measure."""
+
+    path: Path
+    settings: dict[str, Any]  # all of config.json
+    steps: np.ndarray  # [T] environment steps at the end of each epoch
+    wall_seconds: np.ndarray  # [T]
+    reward: np.ndarray  # [T] mean over the epoch's training episodes
+    costs: np.ndarray  # [m, T]
+    cumulative_costs: np.ndarray  # [m, T] all cost paid since the start
+    eval_reward: np.ndarray  # [T] mean over the evaluation's episodes
+    eval_costs: np.ndarray  # [m, T]
+
+    @property
+    def env(self) -> str:
+        return str(self.settings["env"])
+
+    @property
+    def algorithm(self) -> str:
+        return str(self.settings["algorithm"])
+
+    @property
+    def seed(self) -> int:
+        return int(self.settings["seed"])
+
+    @property
+    def limits(self) -> tuple[float, ...]:
+        """[m] of the cost per episode; infinite: not constrained."""
+        return tuple(float(limit) for limit in self.settings["cost_limit"])
+
+    @property
+    def planned_steps(self) -> int:
+        return int(self.settings["steps"])
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.steps[-1] >= self.planned_steps)
+
+    @property
+    def off_policy(self) -> bool:
+        """Whether the method learns from a replay."""
+        return "replay_capacity" in self.settings["config"]
+
+    @property
+    def converged(self) -> np.ndarray:
+        """[T] the epochs of the last part of what has been trained so far."""
+        return self.steps > (1.0 - CONVERGED) * self.steps[-1]
+
+    @property
+    def within_limits(self) -> np.ndarray:
+        """[T] 1 where the epoch's cost is within every limit, 0 where it is not, NaN where it was not measured."""
+        within = np.all(self.costs <= np.array(self.limits)[:, None], axis=0).astype(float)
+        within[np.isnan(self.costs).any(axis=0)] = np.nan
+        return within
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A run that the report leaves out, and why."""
+
+    path: Path
+    reason: str
+
+
+def load_runs(paths: Sequence[str | Path]) -> tuple[list[Run], list[Unread]]:
+    """All runs in and below `paths`. One that cannot be read, or has no epoch yet, is told apart, not fatal."""
+    runs, unread = [], []
+    for path in find_runs(paths):
+        try:
+            runs.append(read_run(path))
+        except (RunDirectoryError, KeyError, TypeError, ValueError) as error:
+            missing = f"a file of it lacks {error}" if isinstance(error, KeyError) else str(error)
+            unread.append(Unread(path, missing))
+    return runs, unread
+
+
+def find_runs(paths: Sequence[str | Path]) -> list[Path]:
+    """The run directories in and below `paths`, each once, sorted."""
+    for path in paths:
+        if not Path(path).is_dir():
+            raise RunDirectoryError(f"{path} is not a directory; give run directories, or directories above them")
+    return sorted({found.resolve() for path in paths for found in _walk(Path(path))})
+
+
+def read_run(path: Path) -> Run:
+    """The run in directory `path`, which may still be training."""
+    settings, lines = read_config(path), read_metrics(path)
+    if not lines:
+        raise RunDirectoryError(f"{path} has no finished epoch yet")
+    constraints = len(settings["cost_limit"])
+    if not constraints:
+        raise RunDirectoryError(f"{path} has an empty cost_limit; an unconstrained run's is infinite")
+
+    def column(key: str) -> np.ndarray:
+        return np.array([_number(line.get(key)) for line in lines])
+
+    def columns(key: str) -> np.ndarray:
+        keys = [key] if constraints == 1 else [f"{key}_{i}" for i in range(constraints)]
+        return np.array([column(name) for name in keys]).reshape(constraints, len(lines))
+
+    run = Run(
+        path=path,
+        settings=settings,
+        steps=np.array([float(line["steps"]) for line in lines]),
+        wall_seconds=column("wall_seconds"),
+        reward=column("train/reward"),
+        costs=columns("train/cost"),
+        cumulative_costs=columns("train/cumulative_cost"),
+        eval_reward=column("eval/reward"),
+        eval_costs=columns("eval/cost"),
+    )
+    _ = run.env, run.algorithm, run.seed, run.planned_steps, run.limits, run.off_policy  # complain here, not later
+    return run
+
+
+def _walk(path: Path) -> Iterator[Path]:
+    for directory, below, files in os.walk(path):
+        if CONFIG in files and METRICS in files:
+            below.clear()  # checkpoints and films hold no further runs
+            yield Path(directory)
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else math.nan

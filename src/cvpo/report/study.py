@@ -1,0 +1,124 @@
+"""The runs of a report, by task and method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cvpo.report.load import Run
+from cvpo.report.methods import method_order, name_methods, without_kl
+from cvpo.report.statistics import mean
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One of a task's constraints."""
+
+    task: str
+    index: int
+    limit: float  # infinite: not constrained
+    name: str  # the task, and which of its costs if it has several
+
+
+class Scale(NamedTuple):
+    """The rewards between which a task's learning takes place."""
+
+    untrained: float  # mean of all runs' first epochs
+    best: float  # mean final reward of the best method
+
+    def normalized(self, reward: float) -> float:
+        """0 for untrained, 1 for the best method's final reward."""
+        span = self.best - self.untrained
+        return (reward - self.untrained) / span if span > 0 else math.nan
+
+    def at(self, fraction: float) -> float:
+        return self.untrained + fraction * (self.best - self.untrained)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Runs to be compared: each belongs to one task and one method."""
+
+    runs: Sequence[Run]
+    run_tasks: Sequence[str]  # of each run
+    run_methods: Sequence[str]  # of each run
+    tasks: Sequence[str]
+    methods: Sequence[str]  # in the order of legends and tables
+
+    @classmethod
+    def of(cls, runs: Sequence[Run]) -> Study:
+        run_tasks, run_methods = name_tasks(runs), name_methods(runs)
+        return cls(runs, run_tasks, run_methods, sorted(set(run_tasks)), method_order(runs, run_methods))
+
+    def select(self, task: str, method: str) -> list[Run]:
+        """The runs of a method on a task, one for each seed."""
+        named = zip(self.runs, self.run_tasks, self.run_methods, strict=True)
+        return [run for run, its_task, its_method in named if (its_task, its_method) == (task, method)]
+
+    def on_task(self, task: str) -> list[Run]:
+        return [run for run, its in zip(self.runs, self.run_tasks, strict=True) if its == task]
+
+    def of_method(self, method: str) -> list[Run]:
+        return [run for run, its in zip(self.runs, self.run_methods, strict=True) if its == method]
+
+    def off_policy(self, method: str) -> bool:
+        return self.of_method(method)[0].off_policy
+
+    def is_ablation(self, method: str) -> bool:
+        return without_kl(self.of_method(method)[0])
+
+    def limits(self, task: str) -> tuple[float, ...]:
+        """[m] of a task, as its constrained runs have them."""
+        return min(run.limits for run in self.on_task(task))  # an unconstrained run's are infinite
+
+    def constraints(self, task: str) -> list[Constraint]:
+        limits = self.limits(task)
+        several = len(limits) > 1
+        return [
+            Constraint(task, i, limit, f"{task}, cost {i + 1}" if several else task) for i, limit in enumerate(limits)
+        ]
+
+    def all_constraints(self) -> list[Constraint]:
+        return [constraint for task in self.tasks for constraint in self.constraints(task)]
+
+    def scale(self, task: str) -> Scale:
+        untrained = mean(np.array([run.reward[0] for run in self.on_task(task)]))
+        finals = [mean(np.array([final_reward(run) for run in self.select(task, method)])) for method in self.methods]
+        return Scale(untrained, max((final for final in finals if math.isfinite(final)), default=math.nan))
+
+
+def final_reward(run: Run) -> float:
+    """Mean reward of the training episodes after convergence."""
+    return mean(run.reward[run.converged])
+
+
+def final_cost(run: Run, constraint: int) -> float:
+    """Mean cost of the training episodes after convergence."""
+    return mean(run.costs[constraint][run.converged])
+
+
+def name_tasks(runs: Sequence[Run]) -> list[str]:
+    """The task of each run: its environment, and the limits too where constrained runs have different ones there.
+
+    An unconstrained run belongs to the task of the constrained ones, if these have the same costs.
+    """
+    limits_of: dict[str, set[tuple[float, ...]]] = {}
+    for run in runs:
+        limits_of.setdefault(run.env, set()).update({run.limits} if _constrained(run) else set())
+
+    def name(run: Run) -> str:
+        alternatives = limits_of[run.env]
+        if len(alternatives) < 2 and all(len(limits) == len(run.limits) for limits in alternatives):
+            return run.env
+        limits = ", ".join(f"{limit:g}" for limit in run.limits)
+        return f"{run.env} (limit {limits})" if _constrained(run) else f"{run.env} (no limit)"
+
+    return [name(run) for run in runs]
+
+
+def _constrained(run: Run) -> bool:
+    return any(math.isfinite(limit) for limit in run.limits)

@@ -1,0 +1,178 @@
+"""How figures look: one colour for each method throughout a report, one way to lay out and to save."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+INK = "#333333"
+PAGE_WIDTH = 11.5
+"""Inches that the widest figures take."""
+MAX_COLUMNS = 6
+FAR = 5.0
+"""Costs beyond this many limits make an axis logarithmic."""
+LIMIT: dict[str, Any] = {"color": INK, "linestyle": (0, (4, 2.5)), "linewidth": 1.1, "zorder": 1.9}
+# Okabe and Ito's colours, which the colour-blind tell apart, with wine for yellow, which vanishes on white;
+# then some of Tol's.
+_COLORS = (
+    "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#882255", "#56B4E9", "#444444", "#999933", "#332288",
+)  # fmt: skip
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
+_STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "axes.edgecolor": "#888888",
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.7,
+    "lines.linewidth": 1.5,
+    "legend.frameon": False,
+    "svg.hashsalt": "cvpo",  # the same figure gives the same file
+}
+
+
+class Look(NamedTuple):
+    color: str
+    dashes: Any
+
+
+def looks(methods: Sequence[str]) -> dict[str, Look]:
+    """A look for each method, to be kept in all figures of a report."""
+    # Variants last: whether they are there or not, the plain methods look the same.
+    ordered = sorted(methods, key=lambda method: "(" in method)
+    count = len(_COLORS)
+    return {method: Look(_COLORS[i % count], _DASHES[i // count % len(_DASHES)]) for i, method in enumerate(ordered)}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    with mpl.rc_context(_STYLE):
+        yield
+
+
+def grid_of_axes(
+    rows: int, columns: int, *, width: float = 2.4, height: float = 1.75, extra: float = 0.35
+) -> tuple[Figure, list[list[Axes]]]:
+    """A figure and its rows x columns axes, each of the given size in inches, with `extra` height for a legend."""
+    figure = Figure(figsize=(min(max(columns * width, 4.2), PAGE_WIDTH), rows * height + extra), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, [list(row) for row in figure.subplots(rows, columns, squeeze=False)]
+
+
+def columns_of_axes(
+    count: int, rows: int, *, height: float = 1.75, extra: float = 0.35
+) -> tuple[Figure, list[list[Axes]]]:
+    """A figure and its `count` columns of `rows` axes; columns that a page has no room for go below the others."""
+    across = min(count, MAX_COLUMNS)
+    figure, axes = grid_of_axes(rows * math.ceil(count / across), across, height=height, extra=extra)
+    columns: list[list[Axes]] = []
+    for block in range(0, len(axes), rows):
+        for column in range(across):
+            column_axes = [axes[block + row][column] for row in range(rows)]
+            if len(columns) < count:
+                columns.append(column_axes)
+            else:
+                for unused in column_axes:
+                    unused.remove()
+    return figure, columns
+
+
+def add_legend(figure: Figure, methods: Sequence[str], looks: dict[str, Look], limit: bool) -> None:
+    handles = [Line2D([], [], color=looks[m].color, linestyle=looks[m].dashes, linewidth=2) for m in methods]
+    labels = list(methods)
+    if limit:
+        handles.append(Line2D([], [], **LIMIT))
+        labels.append("cost limit")
+    # as many columns as the width holds: about 15 characters to the inch, and 4 for the line
+    longest = max(map(len, labels)) + 5
+    columns = max(1, min(len(labels), int(figure.get_figwidth() * 15 / longest)))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, handlelength=1.8, columnspacing=1.4)
+
+
+def cost_axis(axes: Axes, limit: float, *, vertical: bool = False) -> None:
+    """Draw the limit across an axis of costs that start at 0; call it when all else is drawn.
+
+    Where costs go far beyond the limit, the axis is logarithmic above twice the limit, or what matters would be tiny.
+    """
+    low, high = (axes.dataLim.x0, axes.dataLim.x1) if vertical else (axes.dataLim.y0, axes.dataLim.y1)
+    axis, set_scale, set_range, draw = (
+        (axes.xaxis, axes.set_xscale, axes.set_xlim, axes.axvline)
+        if vertical
+        else (axes.yaxis, axes.set_yscale, axes.set_ylim, axes.axhline)
+    )
+    if not math.isfinite(limit):
+        set_range(min(low, 0.0), None)
+        return
+    draw(limit, label="limit", **LIMIT)
+    high = max(high, limit)
+    if limit > 0 and high > FAR * limit and low >= 0:
+        set_scale("symlog", linthresh=2 * limit, linscale=1.0)
+        multiples = [0.0, 1.0, *(m * 10.0**power for power in range(9) for m in (2, 5, 10))]
+        axis.set_major_locator(FixedLocator([m * limit for m in multiples if m * limit < 1.1 * high]))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+        set_range(0.0, 1.1 * high)
+    else:
+        set_range(min(low, 0.0), high + 0.05 * (high - min(low, 0.0)))
+
+
+def label_steps(axes: Axes, *, title: bool = True) -> None:
+    if title:
+        axes.set_xlabel("environment steps")
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+    axes.set_xlim(left=0)
+
+
+def short_number(value: float) -> str:
+    """1500000 as "1.5M"."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"
+
+
+def rendered(figure: Figure, formats: Sequence[str]) -> dict[str, bytes]:
+    """The figure as the bytes of a file in each format.
+
+    `Figure.savefig` would lay the figure out and draw it twice for each.
+    """
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)
+        figure.set_layout_engine("none")
+    figure.set_dpi(160)
+    files = {}
+    for name in formats:
+        buffer = io.BytesIO()
+        if name == "png":
+            FigureCanvasAgg(figure).print_png(buffer)
+        elif name == "svg":
+            FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
+        else:
+            FigureCanvasPdf(figure).print_pdf(buffer, metadata={"CreationDate": None})
+        files[name] = buffer.getvalue()
+    return files

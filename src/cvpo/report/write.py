@@ -1,0 +1,50 @@
+"""`write_report`: from run directories to a page, figures and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cvpo.report.figures import draw_figures
+from cvpo.report.load import load_runs
+from cvpo.report.page import Picture, make_page
+from cvpo.report.study import Study
+from cvpo.report.style import rendered, styled
+from cvpo.report.table import as_csv, as_markdown, make_table
+from cvpo.runlog import RunDirectoryError
+
+FORMATS = ("png", "svg", "pdf")
+
+
+def write_report(paths: Sequence[str | Path], output: str | Path, *, formats: Sequence[str] = ("png", "svg")) -> Path:
+    """Write a report on all runs in and below `paths` and return its page, output/index.html.
+
+    The page holds all it shows, except films too large for it. Beside it: figures/ in the given formats (png, svg,
+    pdf), table.csv and table.md. Runs may be unfinished; those that cannot be read are listed with the reason.
+    """
+    unknown = [name for name in formats if name not in FORMATS]
+    if unknown:
+        raise ValueError(f"formats must be among {', '.join(FORMATS)}, got {unknown[0]!r}")
+    runs, unread = load_runs(paths)
+    if not runs:
+        where = ", ".join(map(str, paths)) or "no directory"
+        reasons = "".join(f"; {item.path}: {item.reason}" for item in unread)
+        raise RunDirectoryError(
+            f"no run to report on in or below {where}: a run is a directory with config.json and metrics.jsonl{reasons}"
+        )
+    output = Path(output)
+    (output / "figures").mkdir(parents=True, exist_ok=True)
+    study = Study.of(runs)
+    pictures = []
+    with styled():
+        for drawn in draw_figures(study):
+            files = rendered(drawn.figure, sorted({"svg", *formats}))  # the page shows the vector graphics
+            for name in formats:
+                (output / "figures" / f"{drawn.name}.{name}").write_bytes(files[name])
+            pictures.append(Picture(drawn.name, drawn.title, drawn.caption, files["svg"]))
+    rows = make_table(study)
+    (output / "table.csv").write_text(as_csv(rows))
+    (output / "table.md").write_text(as_markdown(rows))
+    page = output / "index.html"
+    page.write_text(make_page(study, rows, pictures, unread, output), encoding="utf-8")
+    return page
