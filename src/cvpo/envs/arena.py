@@ -5,44 +5,53 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from cvpo.envs.layouts import BUTTON_RADIUS, GREMLIN_HALF_SIZE, Layout
+from cvpo.envs.placement import BUTTON_RADIUS, GREMLIN_HALF_SIZE, Layout
 from cvpo.envs.robots import Robot
 
 _MODELS = Path(__file__).parent / "models"
 _BUTTON_COLOUR = [0.95, 0.62, 0.16, 1.0]
 _GREMLIN_COLOUR = [0.55, 0.25, 0.75, 1.0]
 
-# One robot's contacts make one island, so that finding islands is wasted; and a cold solver converges here in fewer
-# iterations than one started from the last sub-step's accelerations, which the changing contacts make useless.
-_DISABLED = mujoco.mjtDisableBit.mjDSBL_ISLAND.value | mujoco.mjtDisableBit.mjDSBL_WARMSTART.value
+# One robot's contacts make one island, and few geoms a body: looking for islands, or for a body's parts in a tree, is
+# wasted. And a cold solver converges here in fewer iterations than one started from the last sub-step's accelerations,
+# which the changing contacts make useless.
+_DISABLED = (
+    mujoco.mjtDisableBit.mjDSBL_ISLAND.value
+    | mujoco.mjtDisableBit.mjDSBL_MIDPHASE.value
+    | mujoco.mjtDisableBit.mjDSBL_WARMSTART.value
+)
+
+# What the robots' parts meet, as their MJCF says in contype.
+_SOLID, _FLOOR = 1, 2
 
 
 def load(model: str) -> mujoco.MjSpec:
-    """The robot's MJCF, its parts colliding with the task's solids and never among themselves."""
+    """The robot's MJCF, with the solver's options for its tasks."""
     spec = mujoco.MjSpec.from_file(str(_MODELS / model))
     spec.option.disableflags |= _DISABLED
-    for geom in spec.geoms:
-        geom.conaffinity = 0
     return spec
 
 
-def add_floor(spec: mujoco.MjSpec, *, solid: bool) -> None:
+def add_floor(spec: mujoco.MjSpec) -> None:
     """A plane at height 0."""
     spec.worldbody.add_geom(
-        name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[10, 10, 0.1], condim=6,
-        contype=0, conaffinity=int(solid), rgba=[0.93, 0.94, 0.95, 1.0],
-    )  # fmt: skip
+        name="floor",
+        type=mujoco.mjtGeom.mjGEOM_PLANE,
+        size=[10, 10, 0.1],
+        contype=0,
+        conaffinity=_FLOOR,
+        rgba=[0.93, 0.94, 0.95, 1.0],
+    )
 
 
 def navigation_model(robot: Robot, layout: Layout) -> mujoco.MjModel:
     """The model of a Goal or Button task.
 
-    Buttons, then gremlins, are mocap bodies, so that each simulation places its own. One touch sensor for each follows
-    the accelerometer's three readings.
+    Buttons, then gremlins, are mocap bodies, so that each simulation places its own; each has a touch sensor.
     """
     spec = load(robot.model)
     if robot.on_floor:
-        add_floor(spec, solid=True)
+        add_floor(spec)
     for i, place in enumerate(layout.buttons):
         _add_solid(spec, f"button{i}", place, mujoco.mjtGeom.mjGEOM_SPHERE, BUTTON_RADIUS, _BUTTON_COLOUR)
     for i, place in enumerate(layout.gremlins):
@@ -57,7 +66,7 @@ def circle_model(wall_distance: float) -> mujoco.MjModel:
         inward = np.array([-np.cos(i * np.pi / 4), -np.sin(i * np.pi / 4), 0.0])
         spec.worldbody.add_geom(
             name=f"wall{i}", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[5, 1, 0.1], pos=-wall_distance * inward,
-            zaxis=inward, contype=0, conaffinity=1, rgba=[0.6, 0.63, 0.68, 1.0],
+            zaxis=inward, contype=0, conaffinity=_SOLID, rgba=[0.6, 0.63, 0.68, 1.0],
         )  # fmt: skip
     return spec.compile()
 
@@ -66,7 +75,7 @@ def _add_solid(
     spec: mujoco.MjSpec, name: str, place: np.ndarray, shape: mujoco.mjtGeom, size: float, colour: list[float]
 ) -> None:
     body = spec.worldbody.add_body(name=name, mocap=True, pos=[*place, size])
-    body.add_geom(name=name, type=shape, size=[size] * 3, condim=6, contype=0, conaffinity=1, rgba=colour)
+    body.add_geom(name=name, type=shape, size=[size] * 3, condim=6, contype=0, conaffinity=_SOLID, rgba=colour)
     # the sensor adds up the forces of the contacts inside its site: twice the solid's size leaves none out
     body.add_site(name=name, type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[2 * size] * 3, rgba=[0, 0, 0, 0])
     spec.add_sensor(name=name, type=mujoco.mjtSensor.mjSENS_TOUCH, objtype=mujoco.mjtObj.mjOBJ_SITE, objname=name)

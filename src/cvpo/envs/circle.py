@@ -4,6 +4,7 @@ import numpy as np
 
 from cvpo.envs.arena import circle_model
 from cvpo.envs.physics import Physics
+from cvpo.envs.shapes import Disc, Polygon, Shape
 
 RADIUS = 7.0
 SAFE_HALF_WIDTH = 6.0
@@ -15,12 +16,14 @@ _SUBSTEPS = 5
 
 
 def wheel_speed(throttle: np.ndarray) -> np.ndarray:
-    """The rear wheels' target speed in m/s, for throttle in [-1, 1]; a little brisker near 0, as the original car is."""
-    return 2.52 * throttle + 0.09 * np.tanh(10.0 * throttle)
+    """The rear wheels' target speed in m/s, for throttle in [-1, 1]; a little brisker near 0."""
+    return 2.48 * throttle + 0.1 * np.tanh(10.0 * throttle)
 
 
 class Circle:
     """N worlds of Car-Circle; when an episode ends is for others to say."""
+
+    extent = 10.5
 
     def __init__(self, rngs: list[np.random.Generator], threads: int):
         """`rngs` [N] holds each world's generator; the caller may replace them at any time."""
@@ -66,6 +69,28 @@ class Circle:
             (radius - RADIUS) / 10.0,
         )
         return np.stack(columns, axis=1, dtype=np.float32)
+
+    def pose(self, env: int) -> tuple[float, float, float]:
+        """Where the car of world `env` is and which way it drives: x, y, angle."""
+        x, y, yaw = self.physics.qpos[env, :3]
+        return float(x), float(y), float(yaw)
+
+    def marks(self, env: int) -> list[Shape]:
+        """What lies on the floor: the forbidden sides and the circle, within the walls."""
+        corners = [np.pi / 8 + i * np.pi / 4 for i in range(8)]
+        reach = WALL_DISTANCE / np.cos(np.pi / 8)
+        octagon = [(reach * np.cos(angle), reach * np.sin(angle)) for angle in corners]
+        side = WALL_DISTANCE * np.tan(np.pi / 8)
+        # where the line |x| = 6 meets the octagon's slanted sides
+        edge = WALL_DISTANCE + side - SAFE_HALF_WIDTH
+        right = [(SAFE_HALF_WIDTH, -edge), (WALL_DISTANCE, -side), (WALL_DISTANCE, side), (SAFE_HALF_WIDTH, edge)]
+        left = [(-x, y) for x, y in right]
+        return [
+            Polygon(octagon, "ground"),
+            Polygon(right, "hazard"),
+            Polygon(left, "hazard"),
+            Disc(0.0, 0.0, RADIUS, "track"),
+        ]
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Everything that `advance` and `observe` depend on, as copies."""

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from cvpo.envs import layouts
+from cvpo.envs import placement
 from cvpo.envs.arena import navigation_model
-from cvpo.envs.layouts import BUTTON_RADIUS, GREMLIN_HALF_SIZE, GREMLIN_ORBIT, Layout
 from cvpo.envs.lidar import lidar
 from cvpo.envs.physics import Physics
+from cvpo.envs.placement import BUTTON_RADIUS, GREMLIN_HALF_SIZE, GREMLIN_ORBIT, Layout
 from cvpo.envs.robots import Robot
+from cvpo.envs.shapes import Disc, Shape
 
 _SUBSTEPS = 10
 # After a press the buttons neither cost nor show for as many steps.
@@ -18,6 +19,8 @@ _BUTTON_LIDAR = 2
 
 class Navigation:
     """N worlds of one Goal or Button task; when an episode ends is for others to say."""
+
+    extent = 2.5
 
     def __init__(
         self,
@@ -44,8 +47,8 @@ class Navigation:
         self.hazards = self._objects[:, 1 : 1 + hazards]
         self.buttons = self._objects[:, 1 + hazards : 1 + hazards + buttons]
         self.gremlins = self._objects[:, 1 + hazards + buttons :]
-        first = [0, 1, 1 + hazards, 1 + hazards + buttons]
-        self._lidars = np.array(first if gremlins else first[:-1])
+        self._lidar_of = np.repeat(np.arange(4), [1, hazards, buttons, gremlins])
+        self._lidars = 4 if gremlins else 3
         self._envs = np.arange(num_envs)
 
         self.goal = np.zeros(num_envs, dtype=np.int64)
@@ -53,7 +56,7 @@ class Navigation:
         self._steps = np.zeros(num_envs, dtype=np.int64)
         self._cooldown = np.zeros(num_envs, dtype=np.int64)
         self._gremlin_homes = np.zeros((num_envs, gremlins, 2))
-        self._accelerometer = np.zeros((num_envs, 3))
+        self._acceleration = np.zeros_like(self.physics.qvel)
         self.physics.mocap[:, :, :buttons, 2] = BUTTON_RADIUS
         self.physics.mocap[:, :, buttons:, 2] = GREMLIN_HALF_SIZE
 
@@ -63,7 +66,7 @@ class Navigation:
         for row, env in enumerate(envs):
             rng, layout = self._rngs[env], self.layout
             if self._random_start or self._random_layout:
-                layout = layouts.draw(
+                layout = placement.draw(
                     layout,
                     self.robot.reach,
                     rng,
@@ -79,20 +82,22 @@ class Navigation:
         self.robot.place(pose, start, heading)
         self.physics.qpos[envs] = pose
         self.goals_reached[envs] = self._steps[envs] = self._cooldown[envs] = 0
+        self._acceleration[envs] = 0.0
         self._arrange()
-        self._accelerometer[envs] = self.physics.sense()[envs, :3]
 
     def advance(self, actions: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """One control step under `actions` [N, 2] within [-1, 1]: rewards [N] and what happened, each [N]."""
         physics, button_count = self.physics, self.buttons.shape[1]
         physics.controls[:] = actions[:, None]
         if self.gremlins.size:
-            physics.mocap[:, :, button_count:, :2] = self._gremlin_places(np.arange(_SUBSTEPS))
+            orbit = self._gremlin_places()
+            physics.mocap[:, :, button_count:, :2] = orbit[:, :-1]
+            self.gremlins[:] = orbit[:, -1]
         physics.step()
         self._steps += 1
-        self._accelerometer[:] = physics.sensors[:, -1, :3]
+        self._acceleration[:] = physics.acceleration()
         # a touch in any sub-step is a touch in the step
-        touched = (physics.sensors[:, :, 3:] > 0.0).any(axis=1)
+        touched = np.any(physics.sensors > 0.0, axis=1)
 
         distance_before = self._distance[:, 0]
         self._measure()
@@ -129,10 +134,22 @@ class Navigation:
         dx, dy = self._offset[..., 0], self._offset[..., 1]
         forward = cos[:, None] * dx + sin[:, None] * dy
         left = cos[:, None] * dy - sin[:, None] * dx
-        readings = lidar(forward, left, self._distance, self._lidars)
+        readings = lidar(forward, left, self._distance, self._lidar_of, self._lidars)
         readings[self._cooldown > 0, _BUTTON_LIDAR] = 0.0
-        felt = self.robot.feel(qpos, qvel, self._accelerometer)
+        felt = self.robot.feel(qpos, qvel, self._acceleration)
         return np.concatenate([felt, readings.reshape(len(qpos), -1)], axis=1, dtype=np.float32)
+
+    def pose(self, env: int) -> tuple[float, float, float]:
+        """Where the robot of world `env` is and which way it drives: x, y, angle."""
+        qpos = self.physics.qpos[env : env + 1]
+        cos, sin = self.robot.axes(qpos)
+        return float(qpos[0, 0]), float(qpos[0, 1]), float(np.arctan2(sin, cos)[0] + self.robot.forward)
+
+    def marks(self, env: int) -> list[Shape]:
+        """What lies on the floor of world `env`: the hazards, and a ring around the goal."""
+        x, y = self.buttons[env, self.goal[env]]
+        hazards = [Disc(x, y, self.layout.hazard_radius, "hazard") for x, y in self.hazards[env]]
+        return [*hazards, Disc(x, y, 2.0 * BUTTON_RADIUS, "goal")]
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Everything that `advance` and `observe` depend on, as copies."""
@@ -153,26 +170,23 @@ class Navigation:
             "goals_reached": self.goals_reached,
             "steps": self._steps,
             "cooldown": self._cooldown,
-            "accelerometer": self._accelerometer,
+            "acceleration": self._acceleration,
         }
 
     def _arrange(self) -> None:
         """Put the solids where this moment has them."""
-        button_count = self.buttons.shape[1]
-        self.physics.mocap[:, :, :button_count, :2] = self.buttons[:, None]
-        self.physics.mocap[:, :, button_count:, :2] = self._gremlin_places(np.zeros(_SUBSTEPS))
+        self.physics.mocap[:, :, : self.buttons.shape[1], :2] = self.buttons[:, None]
+        self.gremlins[:] = self._gremlin_places()[:, 0]
         self._measure()
 
     def _measure(self) -> None:
         """Offsets [N, objects, 2] and distances [N, objects] from the robots to the objects, as they are now."""
         self._objects[:, 0] = self.buttons[self._envs, self.goal]
-        if self.gremlins.size:
-            self.gremlins[:] = self._gremlin_places(np.zeros(1))[:, 0]
         self._offset = self._objects - self.physics.qpos[:, None, :2]
         self._distance = np.sqrt(self._offset[..., 0] ** 2 + self._offset[..., 1] ** 2)
 
-    def _gremlin_places(self, substeps: np.ndarray) -> np.ndarray:
-        """[N, len(substeps), gremlins, 2] so many sub-steps from now; each circles its home, in simulated seconds."""
-        time = (self._steps[:, None] * _SUBSTEPS + substeps) * self.physics.model.opt.timestep
+    def _gremlin_places(self) -> np.ndarray:
+        """[N, sub-steps + 1, gremlins, 2] during the next step and at its end; each circles its home."""
+        time = (self._steps[:, None] * _SUBSTEPS + np.arange(_SUBSTEPS + 1)) * self.physics.model.opt.timestep
         orbit = GREMLIN_ORBIT * np.stack([np.sin(time), np.cos(time)], axis=-1)
         return self._gremlin_homes[:, None] + orbit[:, :, None]

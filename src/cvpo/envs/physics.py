@@ -11,8 +11,8 @@ _PHYSICS = mujoco.mjtState.mjSTATE_FULLPHYSICS.value
 class Physics:
     """N independent simulations of `model`.
 
-    Each control step starts the constraint solver cold, so that a simulation's future depends on its state alone: not on
-    the thread that runs it, nor on the simulations beside it.
+    The constraint solver starts cold, so that a simulation's future depends on its state alone: not on the thread that
+    runs it, nor on the simulations beside it.
 
     Attributes:
       qpos, qvel: [N, nq], [N, nv] views of the current state; write to them to place the robots.
@@ -44,7 +44,17 @@ class Physics:
 
     def step(self) -> None:
         """Advance every simulation by all its sub-steps."""
-        self._run(self._inputs, self._states, self.sensors)
+        self._rollout.rollout(
+            self._models,
+            self._data,
+            self.state,
+            self._inputs,
+            control_spec=_CONTROL,
+            skip_checks=True,
+            nstep=self._inputs.shape[1],
+            state=self._states,
+            sensordata=self.sensors,
+        )
         self.state[:] = self._states[:, -1]
 
     def rest(self, envs: np.ndarray) -> None:
@@ -52,25 +62,19 @@ class Physics:
         self.state[envs] = self._rest
         self.controls[envs] = 0.0
 
-    def sense(self) -> np.ndarray:
-        """What the sensors read now, [N, nsensordata]; the state stays as it is."""
-        states, sensors = self._states[:, :1].copy(), self.sensors[:, :1].copy()
-        self._run(self._inputs[:, :1].copy(), states, sensors)
-        return sensors[:, 0]
+    def acceleration(self) -> np.ndarray:
+        """[N, nv] the mean acceleration over the last sub-step of the last step."""
+        velocity = self._states[:, -2:, 1 + self.model.nq : 1 + self.model.nq + self.model.nv]
+        return (velocity[:, 1] - velocity[:, 0]) / self.model.opt.timestep
+
+    def snapshot(self, env: int) -> mujoco.MjData:
+        """The simulation `env` as MuJoCo's own data, its shapes in place: for looking at, not for stepping."""
+        data = mujoco.MjData(self.model)
+        mujoco.mj_setState(self.model, data, self.state[env], _PHYSICS)
+        data.mocap_pos[:] = self.mocap[env, -1]
+        mujoco.mj_kinematics(self.model, data)
+        return data
 
     def close(self) -> None:
         """Stop the threads."""
         self._rollout.close()
-
-    def _run(self, inputs: np.ndarray, states: np.ndarray, sensors: np.ndarray) -> None:
-        self._rollout.rollout(
-            self._models,
-            self._data,
-            self.state,
-            inputs,
-            control_spec=_CONTROL,
-            skip_checks=True,
-            nstep=inputs.shape[1],
-            state=states,
-            sensordata=sensors,
-        )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+_GRAVITY = 9.81
 # MuJoCo's default magnetic field is (0, -0.5, 0).
 _MAGNETIC_FIELD_Y = -0.5
 
@@ -21,7 +22,8 @@ class Robot:
       forward: which way it drives at heading 0, in radians.
       place: (qpos [n, nq], position [n, 2], heading [n]) -> None, writes the pose.
       axes: (qpos [N, nq]) -> cos, sin [N] of its x axis on the plane, up to a common factor.
-      feel: (qpos [N, nq], qvel [N, nv], accelerometer [N, 3]) -> [N, body_size].
+      feel: (qpos [N, nq], qvel [N, nv], acceleration [N, nv]) -> [N, body_size]: accelerometer, velocimeter, gyro,
+        magnetometer, then what the robot has of its own.
     """
 
     model: str
@@ -60,10 +62,12 @@ def _point_axes(qpos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.cos(yaw), np.sin(yaw)
 
 
-def _feel_point(qpos: np.ndarray, qvel: np.ndarray, accelerometer: np.ndarray) -> np.ndarray:
+def _feel_point(qpos: np.ndarray, qvel: np.ndarray, qacc: np.ndarray) -> np.ndarray:
     cos, sin = _point_axes(qpos)
     felt = np.zeros((len(qpos), 12))
-    felt[:, :3] = accelerometer
+    felt[:, 0] = cos * qacc[:, 0] + sin * qacc[:, 1]
+    felt[:, 1] = cos * qacc[:, 1] - sin * qacc[:, 0]
+    felt[:, 2] = _GRAVITY
     felt[:, 3] = cos * qvel[:, 0] + sin * qvel[:, 1]
     felt[:, 4] = cos * qvel[:, 1] - sin * qvel[:, 0]
     felt[:, 8] = qvel[:, 2]
@@ -88,18 +92,18 @@ def _car_axes(qpos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return 1 - 2 * (y * y + z * z), 2 * (x * y + w * z)
 
 
-def _feel_car(qpos: np.ndarray, qvel: np.ndarray, accelerometer: np.ndarray) -> np.ndarray:
-    matrix = rotation_matrix(qpos[:, _ROOT_QUATERNION])
+def _feel_car(qpos: np.ndarray, qvel: np.ndarray, qacc: np.ndarray) -> np.ndarray:
+    both = np.concatenate([qpos[:, _ROOT_QUATERNION], qpos[:, _BALL_QUATERNION]])
+    matrix, ball = np.split(rotation_matrix(both), 2)
     felt = np.empty((len(qpos), 24))
-    felt[:, :3] = accelerometer
-    # the velocimeter: the matrix's columns are the robot's axes in the world
-    felt[:, 3:6] = matrix[:, 0:3] * qvel[:, 0:1]
-    felt[:, 3:6] += matrix[:, 3:6] * qvel[:, 1:2]
-    felt[:, 3:6] += matrix[:, 6:9] * qvel[:, 2:3]
+    # the matrix's columns are the robot's axes in the world: x, y and z parts of a vector times the matrix's rows
+    x, y, z = matrix[:, 0:3], matrix[:, 3:6], matrix[:, 6:9]
+    felt[:, 0:3] = x * qacc[:, 0:1] + y * qacc[:, 1:2] + z * (qacc[:, 2:3] + _GRAVITY)
+    felt[:, 3:6] = x * qvel[:, 0:1] + y * qvel[:, 1:2] + z * qvel[:, 2:3]
     felt[:, 6:9] = qvel[:, 3:6]
-    felt[:, 9:12] = _MAGNETIC_FIELD_Y * matrix[:, 3:6]
+    felt[:, 9:12] = _MAGNETIC_FIELD_Y * y
     felt[:, 12:15] = qvel[:, _BALL_VELOCITY]
-    felt[:, 15:24] = rotation_matrix(qpos[:, _BALL_QUATERNION])
+    felt[:, 15:24] = ball
     return felt
 
 

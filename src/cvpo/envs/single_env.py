@@ -40,7 +40,7 @@ class TaskEnv(gymnasium.Env):
         info = {key: value[0].item() for key, value in infos.items()}
         return observations[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info
 
-    def render(self) -> np.ndarray | None:  # type: ignore[override]
+    def render(self) -> np.ndarray | None:
         """The picture of the present moment, [height, width, 3] bytes; None without a render mode."""
         frames = self.vector.render()
         return None if frames is None else frames[0]

@@ -26,15 +26,16 @@ class Task:
 
 
 _GOAL = "press the marked button, again and again, around fixed hazards and the other buttons"
-_BUTTON = "press the marked button while boxes circle between the buttons"
+_BUTTON = "press the marked button, again and again, while boxes circle between the buttons"
+_CIRCLE = "run clockwise round a circle that leaves the safe zone |x| <= 6"
 
 TASKS: dict[str, Task] = {
     task.name: task
     for task in (
-        Task("Car-Circle", "cvpo/CarCircle-v0", 20.0, 300, 8, 2, "Race car: run clockwise round a circle that leaves the safe zone |x| <= 6"),
+        Task("Car-Circle", "cvpo/CarCircle-v0", 20.0, 300, 8, 2, f"Race car: {_CIRCLE}"),
         Task("Point-Goal", "cvpo/PointGoal-v0", 10.0, 400, 60, 2, f"Point: {_GOAL}"),
         Task("Car-Goal", "cvpo/CarGoal-v0", 10.0, 400, 72, 2, f"Two-wheel car: {_GOAL}"),
         Task("Point-Button", "cvpo/PointButton-v0", 10.0, 400, 76, 2, f"Point: {_BUTTON}"),
         Task("Car-Button", "cvpo/CarButton-v0", 10.0, 400, 88, 2, f"Two-wheel car: {_BUTTON}"),
     )
-}  # fmt: skip
+}

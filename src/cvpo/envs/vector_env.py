@@ -9,13 +9,14 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from cvpo.envs import layouts, robots
+from cvpo.envs import placement, robots
 from cvpo.envs.circle import Circle
 from cvpo.envs.navigation import Navigation
+from cvpo.envs.pictures import Painter
 from cvpo.envs.tasks import TASKS, Task
 
 _ROBOTS = {"Point": robots.POINT, "Car": robots.CAR}
-_LAYOUTS = {"Goal": layouts.GOAL, "Button": layouts.BUTTON}
+_LAYOUTS = {"Goal": placement.GOAL, "Button": placement.BUTTON}
 _CHOICES = ("fixed", "random")
 
 
@@ -74,6 +75,7 @@ class TaskVectorEnv(VectorEnv):
         self.metadata = {**self.metadata, "render_fps": round(1 / self.world.step_seconds)}
         self._elapsed = np.zeros(num_envs, dtype=np.int64)
         self._started = False
+        self._painter = Painter(self.task, self.world, render_mode) if render_mode else None
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -85,12 +87,13 @@ class TaskVectorEnv(VectorEnv):
         envs = np.arange(self.num_envs)
         if options is not None and "reset_mask" in options:
             envs = np.flatnonzero(self._checked_mask(options["reset_mask"]))
-        seeds = [seed] * self.num_envs if seed is None else seed
-        if isinstance(seeds, int | np.integer):
-            seeds = [int(seeds) + i for i in range(self.num_envs)]
+        if seed is None or isinstance(seed, int | np.integer):
+            seeds = [None if seed is None else int(seed) + i for i in range(self.num_envs)]
+        else:
+            seeds = list(seed)
         if len(seeds) != self.num_envs:
             raise ValueError(f"a sequence of seeds needs one per environment: {self.num_envs}, got {len(seeds)}")
-        for env in envs:
+        for env in envs.tolist():
             if seeds[env] is not None:
                 self.rngs[env] = seeding.np_random(seeds[env])[0]
         if not self._started and len(envs) < self.num_envs:
@@ -126,9 +129,11 @@ class TaskVectorEnv(VectorEnv):
         rewards, infos = self.world.advance(self._checked_actions(actions))
         self._elapsed += 1
         truncated = self._elapsed >= self.task.episode_length
+        if self._painter:
+            self._painter.record(rewards, infos["cost"])
         return self.world.observe(), rewards, np.zeros(self.num_envs, dtype=bool), truncated, infos
 
-    @property
+    @property  # type: ignore[misc]
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
         """Each environment's generator, as in Gymnasium's own vector environments."""
         return tuple(self.rngs)
@@ -154,14 +159,22 @@ class TaskVectorEnv(VectorEnv):
         self.world.set_state(state)
         self._started = True
 
+    def render(self) -> tuple[np.ndarray, ...] | None:
+        """A picture of each environment, [height, width, 3] bytes; None without a render mode."""
+        return self._painter.pictures() if self._painter else None
+
     def close_extras(self, **kwargs: Any) -> None:
         """Stop the physics' threads."""
         self.world.physics.close()
+        if self._painter:
+            self._painter.close()
 
     def _begin(self, envs: np.ndarray) -> None:
         self.world.begin(envs)
         self._elapsed[envs] = 0
         self._started = True
+        if self._painter:
+            self._painter.begin(envs)
 
     def _checked_actions(self, actions: np.ndarray) -> np.ndarray:
         actions = np.asarray(actions, dtype=float)

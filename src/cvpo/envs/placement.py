@@ -57,8 +57,8 @@ def draw(
 ) -> Layout:
     """`layout` with its start, its objects or both placed at random, nothing overlapping anything.
 
-    A robot of radius `robot_reach` at the start touches nothing and stands in no hazard; gremlins keep their whole orbit
-    free.
+    A robot of radius `robot_reach` at the start touches nothing and stands in no hazard; gremlins keep their
+    whole orbit free.
     """
     counts = len(layout.gremlins), len(layout.hazards), len(layout.buttons)
     radii = np.repeat([_GREMLIN_REACH, layout.hazard_radius, BUTTON_RADIUS], counts) + _CLEARANCE
