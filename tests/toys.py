@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 
@@ -83,3 +85,66 @@ class Stairs(gym.Env):
         self._time += 1
         info = {"cost": self.COST[self._speed]}
         return self._speed, self.REWARD[self._speed], False, self._time == self.LENGTH, info
+
+
+class Tracking(gym.Env):
+    """Follow a signal s, uniform in [-1, 1] and new at every step, while actions cost their size.
+
+    Reward 1 - (a - s)², cost a². The best policy with multiplier λ is a = s / (1 + λ): its cost is 1 / (3 (1 + λ)²) a
+    step and its reward 1 - λ² / (3 (1 + λ)²). An episode of 20 steps costs 20/3 without a limit; with the limit 20/12 the
+    multiplier is 1 and the best reward 20 (1 - 1/12).
+    """
+
+    LENGTH = 20
+    LIMIT = LENGTH / 12
+    BEST_REWARD = LENGTH * (1 - 1 / 12)
+
+    observation_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        super().reset(seed=seed)
+        self._steps = 0
+        return self._draw(), {}
+
+    def step(self, action: np.ndarray):
+        reward, cost = 1 - float((action[0] - self._signal) ** 2), float(action[0] ** 2)
+        self._steps += 1
+        return self._draw(), reward, False, self._steps == self.LENGTH, {"cost": cost}
+
+    def _draw(self) -> np.ndarray:
+        self._signal = self.np_random.uniform(-1.0, 1.0)
+        return np.array([self._signal], np.float32)
+
+
+class Bets(gym.Env):
+    """Twenty independent rounds: an edge s, uniform in [-1, 1], is seen; a bet a earns s·a and costs a².
+
+    Within a limit of 20·c (c <= 1/3) the best bet is a = s·√(3c), with an expected reward of 20·√(c/3). Without a limit
+    it is the sign of s, with an expected reward of 10 and a cost of 20.
+    """
+
+    LENGTH = 20
+    LIMIT = LENGTH / 12
+    BEST_REWARD = LENGTH / 6
+
+    def __init__(self) -> None:
+        self.observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+        self.action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+        self._edge = np.zeros(1, np.float32)
+        self._time = 0
+
+    def _look(self) -> np.ndarray:
+        self._edge = self.np_random.uniform(-1, 1, 1).astype(np.float32)
+        return self._edge
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._time = 0
+        return self._look(), {}
+
+    def step(self, action):
+        self._time += 1
+        bet = float(action[0])
+        reward = float(self._edge[0]) * bet
+        return self._look(), reward, False, self._time == self.LENGTH, {"cost": bet**2}
