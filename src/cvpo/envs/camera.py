@@ -17,8 +17,8 @@ class Camera:
             self._renderer = mujoco.Renderer(model, _SIZE, _SIZE)
         except Exception as error:
             raise RuntimeError(
-                f"the 3D picture needs OpenGL, which is not available here ({error}). Use render_mode='rgb_array', "
-                "which needs none, or install a GL library and choose it before Python starts: MUJOCO_GL=egl "
+                f"the 3D picture needs OpenGL, which is not available here ({error}). Use view='top', which "
+                "needs none, or install a GL library and choose it before Python starts: MUJOCO_GL=egl "
                 "(GPU or Mesa), MUJOCO_GL=osmesa (software) or MUJOCO_GL=glfw (with a display)"
             ) from error
         # the worlds have no lamps of their own

@@ -33,14 +33,13 @@ def write_film(path: str | Path, frames: Iterable[np.ndarray], fps: float) -> Pa
 
 
 def _write_mp4(path: Path, pictures: list[np.ndarray], fps: float) -> None:
-    import imageio.v2 as imageio
+    import imageio.v3 as imageio
     import imageio_ffmpeg  # noqa: F401  (imageio finds it by itself; without it the error would be obscure)
 
-    # the codec wants even sides; the block size lets them be any even number
-    even = [picture[: picture.shape[0] // 2 * 2, : picture.shape[1] // 2 * 2] for picture in pictures]
-    with imageio.get_writer(path, fps=fps, macro_block_size=2, quality=8) as writer:
-        for picture in even:
-            writer.append_data(picture)
+    # the codec wants sides of even length
+    height, width = (side // 2 * 2 for side in pictures[0].shape[:2])
+    even = np.stack([picture[:height, :width] for picture in pictures])
+    imageio.imwrite(path, even, plugin="FFMPEG", fps=fps, macro_block_size=2, quality=8)
 
 
 def _write_gif(path: Path, pictures: list[np.ndarray], fps: float) -> None:

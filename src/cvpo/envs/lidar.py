@@ -9,8 +9,8 @@ RANGE = 3.0
 def lidar(forward: np.ndarray, left: np.ndarray, distance: np.ndarray, lidar_of: np.ndarray, lidars: int) -> np.ndarray:
     """Readings of several lidars at once.
 
-    An object at distance d gives v = max(0, 3 - d) / 3 to the bin it falls in; with f its fraction across that bin, the next
-    bin gets f·v and the previous one (1 - f)·v. In each bin the largest value wins.
+    An object at distance d gives v = max(0, 3 - d) / 3 to the bin it falls in; with f its fraction across that bin, the
+    next bin gets f·v and the previous one (1 - f)·v. In each bin the largest value wins.
 
     Args:
       forward, left: [N, objects] each object's place along the robot's x and y axes (their scale does not matter).

@@ -8,16 +8,13 @@ from cvpo.envs.circle import Circle
 from cvpo.envs.navigation import Navigation
 from cvpo.envs.tasks import Task
 
-# A robot that leaves the arena stays in the picture, so far from its edge.
-_MARGIN = 0.05
-
 
 class Painter:
     """Remembers the episodes as they run, and draws them."""
 
-    def __init__(self, task: Task, world: Navigation | Circle, render_mode: str):
+    def __init__(self, task: Task, world: Navigation | Circle, view: str):
         self._task, self._world = task, world
-        self._camera = Camera(world.physics.model, world.extent) if render_mode == "rgb_array_3d" else None
+        self._camera = Camera(world.physics.model, world.extent) if view == "3d" else None
         num_envs = len(world.physics.state)
         self._trails: list[list[tuple[float, float, float]]] = [[] for _ in range(num_envs)]
         self._reward, self._cost = np.zeros(num_envs), np.zeros(num_envs)
@@ -49,9 +46,8 @@ class Painter:
         data, marks = world.physics.snapshot(env), world.marks(env)
         if self._camera:
             return self._camera.picture(data, marks)
-        x, y, angle = world.pose(env)
-        extent = max(world.extent, (1 + _MARGIN) * max(abs(x), abs(y)))
         trail = self._trails[env]
         score = f"reward {self._reward[env]:.1f}    cost {self._cost[env]:.0f} of {self._task.cost_limit:.0f}"
         caption = (f"{self._task.name}    step {max(len(trail) - 1, 0)}", score)
-        return topdown.draw(world.physics.model, data, marks, (x, y, angle), np.array(trail), extent, caption)
+        pose, model = world.pose(env), world.physics.model
+        return topdown.draw(model, data, marks, pose, np.array(trail), world.extent, caption)

@@ -12,6 +12,10 @@ SIZE = 480
 _CAPTION = 36
 # Drawn so many times larger and scaled down: smooth edges.
 _SCALE = 3
+# A robot outside the arena stays in the picture, a little from its edge.
+_MARGIN = 1.05
+# The arrow's length, of the arena's half side: it fits on the robots.
+_ARROW = 0.022
 
 _INK = (38, 44, 56)
 _COST = (214, 48, 49)
@@ -23,7 +27,7 @@ _GRID = (218, 221, 226)
 _LOOKS: dict[str, tuple[tuple[int, ...] | None, tuple[int, ...] | None]] = {
     "ground": ((247, 248, 250, 255), (140, 147, 160, 255)),
     "hazard": ((230, 90, 70, 70), (230, 90, 70, 150)),
-    "goal": ((46, 172, 102, 60), (46, 172, 102, 255)),
+    "goal": ((46, 172, 102, 100), (46, 172, 102, 255)),
     "track": (None, (46, 172, 102, 200)),
 }
 
@@ -49,19 +53,20 @@ def draw(
       marks: what lies on the floor.
       pose: the robot's x, y and driving direction, marked by an arrow.
       trail: [T, 3] where the robot was, x and y, and each step's cost; the last row is now.
-      extent: half the side of the square that is shown, in metres.
+      extent: half the side of the square that is shown, in metres; more is shown when the robot leaves it.
       caption: text at the left and at the right of the lower edge.
     """
     side = SIZE * _SCALE
+    shown = max(extent, _MARGIN * max(abs(pose[0]), abs(pose[1])))
     image = Image.new("RGB", (side, side + _CAPTION * _SCALE), _BACKGROUND)
-    canvas = _Canvas(ImageDraw.Draw(image, "RGBA"), side / (2.0 * extent), extent)
+    canvas = _Canvas(ImageDraw.Draw(image, "RGBA"), side / (2.0 * shown), shown)
     canvas.grid()
     for mark in marks:
         canvas.shape(mark)
     canvas.trail(trail)
     for geom in sorted(range(model.ngeom), key=lambda geom: data.geom_xpos[geom, 2]):
         canvas.geom(model, data, geom)
-    canvas.arrow(*pose)
+    canvas.arrow(*pose, _ARROW * extent)
     costly = bool(len(trail)) and trail[-1, 2] > 0
     if costly:
         canvas.flash(side)
@@ -125,9 +130,7 @@ class _Canvas:
         corners = [half_a + half_b, half_a - half_b, -half_a - half_b, -half_a + half_b]
         self.pen.polygon([self.at(x + dx, y + dy) for dx, dy in corners], fill, outline, _SCALE)
 
-    def arrow(self, x: float, y: float, angle: float) -> None:
-        # as large as shows well, whatever the arena's size
-        length = 0.022 * self.extent
+    def arrow(self, x: float, y: float, angle: float, length: float) -> None:
         tip, left, right = angle, angle + 2.4, angle - 2.4
         corners = [self.at(x + length * np.cos(a), y + length * np.sin(a)) for a in (tip, left, right)]
         self.pen.polygon(corners, (255, 255, 255, 230))

@@ -17,7 +17,8 @@ from cvpo.envs.tasks import TASKS, Task
 
 _ROBOTS = {"Point": robots.POINT, "Car": robots.CAR}
 _LAYOUTS = {"Goal": placement.GOAL, "Button": placement.BUTTON}
-_CHOICES = ("fixed", "random")
+_PLACES = ("fixed", "random")
+_VIEWS = ("top", "3d")
 
 
 class TaskVectorEnv(VectorEnv):
@@ -29,7 +30,7 @@ class TaskVectorEnv(VectorEnv):
     """
 
     metadata = {  # noqa: RUF012
-        "render_modes": ["rgb_array", "rgb_array_3d"],
+        "render_modes": ["rgb_array"],
         "render_fps": 10,
         "autoreset_mode": AutoresetMode.SAME_STEP,
     }
@@ -43,6 +44,7 @@ class TaskVectorEnv(VectorEnv):
         layout: str = "fixed",
         threads: int = 1,
         render_mode: str | None = None,
+        view: str = "top",
     ):
         """Make the environments.
 
@@ -52,14 +54,15 @@ class TaskVectorEnv(VectorEnv):
           start: "random" draws the robot's place at each reset (Goal and Button).
           layout: "random" draws the places of all objects at each reset (Goal and Button).
           threads: threads that share the physics; the results do not depend on it.
-          render_mode: "rgb_array" draws from above without any graphics library; "rgb_array_3d" is MuJoCo's own picture
-            and needs OpenGL.
+          render_mode: "rgb_array" or None.
+          view: "top" draws from above without any graphics library; "3d" is MuJoCo's own picture and needs OpenGL.
         """
         if num_envs < 1:
             raise ValueError(f"num_envs must be at least 1, got {num_envs}")
-        for option, value in (("start", start), ("layout", layout)):
-            if value not in _CHOICES:
-                raise ValueError(f"{option} must be one of {_CHOICES}, got {value!r}")
+        choices = (("start", start, _PLACES), ("layout", layout, _PLACES), ("view", view, _VIEWS))
+        for option, value, known in choices:
+            if value not in known:
+                raise ValueError(f"{option} must be one of {known}, got {value!r}")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}")
         self.task = TASKS[task]
@@ -75,7 +78,7 @@ class TaskVectorEnv(VectorEnv):
         self.metadata = {**self.metadata, "render_fps": round(1 / self.world.step_seconds)}
         self._elapsed = np.zeros(num_envs, dtype=np.int64)
         self._started = False
-        self._painter = Painter(self.task, self.world, render_mode) if render_mode else None
+        self._painter = Painter(self.task, self.world, view) if render_mode else None
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None

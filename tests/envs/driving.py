@@ -1,0 +1,26 @@
+"""Scripted drivers for the tests: they see the world, not the observation."""
+
+import numpy as np
+
+
+def drive_to(world, target, env=0):
+    """An action [2] that takes the robot of a Goal or Button world towards `target` (x, y)."""
+    x, y, heading = world.pose(env)
+    error = np.arctan2(target[1] - y, target[0] - x) - heading
+    error = (error + np.pi) % (2 * np.pi) - np.pi
+    yaw_rate = world.physics.qvel[env, 2 if world.robot.model == "point.xml" else 5]
+    turn = np.clip(2.0 * error - 0.5 * yaw_rate, -1, 1)
+    ahead = max(0.0, np.cos(error)) ** 3
+    if world.robot.model == "point.xml":
+        return np.array([0.05 * ahead, turn])
+    # the wheels' torque saturates at 0.02, and half of it spins them
+    return 0.006 * np.array([ahead - turn, ahead + turn])
+
+
+def place(env, x, y, heading, index=0):
+    """Put the robot of a vector environment's Goal or Button world somewhere, at rest."""
+    world = env.world
+    world.physics.rest(np.array([index]))
+    pose = world.physics.qpos[index : index + 1]
+    world.robot.place(pose, np.array([[x, y]]), np.array([heading - world.robot.forward]))
+    env.set_state(env.get_state())
