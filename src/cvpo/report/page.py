@@ -52,8 +52,8 @@ def make_page(
         figures="\n".join(_figure(picture) for picture in pictures),
         runs="\n".join(_run(study, i, colors, root) for i in _run_order(study)),
         unread=_unread(unread),
-        # "</" would end the script element
-        data=json.dumps([_run_data(run, output) for run in study.runs], allow_nan=False).replace("</", "<\\/"),
+        # "<" could end the script element
+        data=json.dumps([_run_data(run, output) for run in study.runs], allow_nan=False).replace("<", "\\u003c"),
     )
 
 

@@ -123,7 +123,8 @@ def cell(column: Column, values: dict[str, float]) -> str:
         return "∞"
     shown = column.show(value)
     if column.deviation is not None and values["runs"] > 1:
-        shown += f" ± {column.show(values[column.deviation])}"
+        spread = values[column.deviation]
+        shown += f" ± {spread:.2g}" if spread < 10 else f" ± {spread:.0f}"
     return shown
 
 
