@@ -21,10 +21,11 @@ def actions(steps, num_envs, seed=0):
 
 def run(env, sequence):
     """Everything that steps under `sequence` [T, N, 2] return, stacked: observations, rewards, costs."""
-    steps = [env.step(action) for action in sequence]
-    return tuple(
-        np.stack(x) for x in zip(*[(obs, reward, infos["cost"]) for obs, reward, _, _, infos in steps], strict=True)
-    )
+    observations, rewards, costs = [], [], []
+    for action in sequence:
+        obs, reward, _, _, infos = env.step(action)
+        observations.append(obs), rewards.append(reward), costs.append(infos["cost"])
+    return np.stack(observations), np.stack(rewards), np.stack(costs)
 
 
 def assert_same(first, second):
@@ -171,13 +172,13 @@ def test_nan_actions_are_refused_by_name():
 
 
 def test_mistakes_are_named_with_the_remedy():
-    with pytest.raises(ValueError, match="start must be one of .* got 'anywhere'"):
+    with pytest.raises(ValueError, match=r"start must be one of .* got 'anywhere'"):
         TaskVectorEnv("Point-Goal", start="anywhere")
     with pytest.raises(ValueError, match="num_envs must be at least 1, got 0"):
         TaskVectorEnv("Point-Goal", 0)
     with pytest.raises(ValueError, match="threads must be at least 1, got 0"):
         TaskVectorEnv("Point-Goal", threads=0)
-    with pytest.raises(ValueError, match="render_mode must be None or one of .* got 'human'"):
+    with pytest.raises(ValueError, match=r"render_mode must be None or one of .* got 'human'"):
         TaskVectorEnv("Point-Goal", render_mode="human")
     env = TaskVectorEnv("Point-Goal", 2)
     with pytest.raises(RuntimeError, match="reset"):

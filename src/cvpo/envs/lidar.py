@@ -24,11 +24,15 @@ def lidar(forward: np.ndarray, left: np.ndarray, distance: np.ndarray, lidar_of:
     envs = len(distance)
     direction = np.arctan2(left, forward) * (BINS / (2.0 * np.pi))
     bins = np.floor(direction)
-    strength = np.maximum(0.0, RANGE - distance) / RANGE
-    to_next = (direction - bins) * strength
-    values = np.stack([strength, to_next, strength - to_next])
-    own = bins.astype(np.int64)
-    places = np.stack([own, own + 1, own - 1]) % BINS
+    # for the object's own bin, the next and the previous one
+    values, places = np.empty((3, *distance.shape)), np.empty((3, *distance.shape), dtype=np.int64)
+    np.maximum(1.0 - distance / RANGE, 0.0, out=values[0])
+    np.multiply(direction - bins, values[0], out=values[1])
+    np.subtract(values[0], values[1], out=values[2])
+    places[0] = bins
+    np.add(places[0], 1, out=places[1])
+    np.subtract(places[0], 1, out=places[2])
+    places %= BINS
     places += (np.arange(envs)[:, None] * lidars + lidar_of) * BINS
     readings = np.zeros(envs * lidars * BINS)
     # a scatter of three values an object: a dense array over all bins takes twice the time

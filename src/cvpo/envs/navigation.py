@@ -188,5 +188,7 @@ class Navigation:
     def _gremlin_places(self) -> np.ndarray:
         """[N, sub-steps + 1, gremlins, 2] during the next step and at its end; each circles its home."""
         time = (self._steps[:, None] * _SUBSTEPS + np.arange(_SUBSTEPS + 1)) * self.physics.model.opt.timestep
-        orbit = GREMLIN_ORBIT * np.stack([np.sin(time), np.cos(time)], axis=-1)
-        return self._gremlin_homes[:, None] + orbit[:, :, None]
+        places = np.empty((*time.shape, self.gremlins.shape[1], 2))
+        np.add(self._gremlin_homes[:, None, :, 0], GREMLIN_ORBIT * np.sin(time)[..., None], out=places[..., 0])
+        np.add(self._gremlin_homes[:, None, :, 1], GREMLIN_ORBIT * np.cos(time)[..., None], out=places[..., 1])
+        return places

@@ -94,7 +94,8 @@ def _car_axes(qpos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _feel_car(qpos: np.ndarray, qvel: np.ndarray, qacc: np.ndarray) -> np.ndarray:
     both = np.concatenate([qpos[:, _ROOT_QUATERNION], qpos[:, _BALL_QUATERNION]])
-    matrix, ball = np.split(rotation_matrix(both), 2)
+    matrices = rotation_matrix(both)
+    matrix, ball = matrices[: len(qpos)], matrices[len(qpos) :]
     felt = np.empty((len(qpos), 24))
     # the matrix's columns are the robot's axes in the world: x, y and z parts of a vector times the matrix's rows
     x, y, z = matrix[:, 0:3], matrix[:, 3:6], matrix[:, 6:9]
