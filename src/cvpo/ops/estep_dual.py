@@ -22,7 +22,7 @@ from jax import Array
 TARGET_RESIDUAL = 2e-6
 _STEEPEST = 1e10  # a·x beyond this is the limit of zero temperature: rewards one part in 1e10 apart count as equal.
 
-_GROWTH = 4.0  # times x, in one step of the homotopy to lower temperatures
+_GROWTH = 4.0  # of x, at most, in one step
 
 
 class Problem(NamedTuple):
@@ -96,12 +96,11 @@ def tilt(logits: Array, prior: Array, features: Array) -> Tilt:
     )
 
 
-def covariance(at: Tilt, prior: Array, features: Array) -> Array:
-    """∇²A [n, n]: the mean over states of the covariance of the features under q."""
+def deviations(at: Tilt, prior: Array, features: Array) -> Array:
+    """D [n, B K] with D Dᵀ = ∇²A, the mean over states of the covariance of the features under q."""
     q = prior * jnp.exp(at.log_ratio)
     centred = features - jnp.sum(q * features, axis=-1, keepdims=True)
-    rows = (jnp.sqrt(q) * centred).reshape(features.shape[0], -1)
-    return rows @ rows.T / prior.shape[0]
+    return (jnp.sqrt(q / prior.shape[0]) * centred).reshape(features.shape[0], -1)
 
 
 def certify(problem: Problem, x: Array, at: Tilt, divergence: Array | float = 0.0) -> Certificate:
@@ -183,8 +182,7 @@ def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
         level = (value <= s.value + noise) & (after <= -0.8 * before)
         accepted = decreased | level
 
-        hessian = covariance(at, problem.prior, problem.features)
-        direction, first_step, reach = _direction(problem, x, at, gradient, hessian, s.reach)
+        direction, first_step, reach = _direction(problem, x, at, gradient, s.reach)
         shorter = s.step * jnp.clip(before / (before - after), 0.02, 0.5)
         stepped = _Search(
             x=x,
@@ -223,43 +221,53 @@ def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
 
 
 def _value_and_gradient(problem: Problem, x: Array, at: Tilt) -> tuple[Array, Array]:
-    """G(x), by A(x) = x·E_q[f] − KL(q || π), and its gradient times a·x."""
-    reached = problem.offsets + at.mean
-    value = (problem.kl_limit - at.kl + jnp.dot(x, reached)) / jnp.dot(problem.denominator, x)
-    return value, jnp.where(problem.usable, reached - value * problem.denominator, 0.0)
+    """G(x), by A(x) = x·E_q[f] − KL(q || π), and its gradient times a·x, ∇A + b − G a.
+
+    The gradient is summed from differences, in which the large terms that G and E_q[f] share are gone.
+    """
+    a, reached = problem.denominator, problem.offsets + at.mean
+    eta = 1.0 / jnp.dot(a, x)
+    value = (problem.kl_limit - at.kl + jnp.dot(x, reached)) * eta
+    differences = reached[:, None] * a[None, :] - a[:, None] * reached[None, :]
+    gradient = (differences @ x - a * (problem.kl_limit - at.kl)) * eta
+    return value, jnp.where(problem.usable, gradient, 0.0)
 
 
-def _direction(
-    problem: Problem, x: Array, at: Tilt, gradient: Array, hessian: Array, reach: Array
-) -> tuple[Array, Array, Array]:
-    """The direction among the variables off their bound, the first step to try along it, and the next reach."""
+def _direction(problem: Problem, x: Array, at: Tilt, gradient: Array, reach: Array) -> tuple[Array, Array, Array]:
+    """The direction among the variables off their bound, the first step to try along it, and the next reach.
+
+    Newton's step is cut to a radius in each principal direction of the Hessian, so that flat ones (costs that agree,
+    temperatures at which q no longer changes) move far, but never drown the others.
+    """
+    root = deviations(at, problem.prior, problem.features)
+    hessian = root @ root.T
     free = problem.usable & ((x > 0) | (gradient < 0))
     curvature = jnp.where(free[:, None] & free[None, :], hessian, 0.0)
-    largest = jnp.max(jnp.diag(hessian)) + 1e-30
-    floor = 1e-7 * largest * jnp.eye(x.shape[0], dtype=x.dtype)
-    newton = jnp.where(free, -jnp.linalg.solve(curvature + floor, gradient), 0.0)
-
-    # Where the KL bound asks for more than the curvature along x can give, Newton's step means nothing. There the
-    # temperature falls in steps, like a homotopy, and only once the limits are met at the present one: `settling` is
-    # Newton's step at a fixed temperature, `drift` keeps the limits met to first order while x grows.
     a = jnp.where(free, problem.denominator, 0.0)
     along = jnp.outer(a, a) / jnp.maximum(jnp.dot(a, a), 1.0)
-    across = jnp.diag(free.astype(x.dtype)) - along
-    sides = across @ jnp.stack([gradient, hessian @ x], axis=1)
-    settling, drift = -(across @ jnp.linalg.solve(across @ curvature @ across + largest * along + floor, sides)).T
-    distance = jnp.max(jnp.abs(settling))
-    unsettled = distance > 1.0  # Newton's method reaches about as far as a change of one in the logits
+    across = jnp.diag(free.astype(x.dtype)) - along  # at a fixed temperature
+    trace = jnp.trace(hessian) + 1e-30
+    excluded = 2.0 * trace * jnp.diag((~free).astype(x.dtype))  # apart from the flat directions, not among them
+    matrices = jnp.stack([curvature, across @ curvature @ across + 2.0 * trace * along]) + excluded
+    slopes = jnp.stack([jnp.where(free, gradient, 0.0), across @ gradient])
+    _, vectors = jnp.linalg.eigh(matrices)
+    # Squares of sums keep the digits of small eigenvalues; those that eigh returns have errors of 1e-7 of the largest.
+    values = jnp.sum(jnp.einsum("sij,ik->sjk", jnp.where(free[:, None], vectors, 0.0), root) ** 2, axis=-1)
+    lengths = jnp.einsum("sij,si->sj", vectors, slopes) / jnp.maximum(values, 1e-13 * trace)
+    radius = jnp.stack([_GROWTH * jnp.sqrt(jnp.dot(x, x)), reach])
+    newton, settling = -jnp.einsum("sij,sj->si", vectors, jnp.clip(lengths, -radius[:, None], radius[:, None]))
+
+    # Where the KL bound asks for more than the curvature along x can give, the temperature falls in steps, like a
+    # homotopy, and only once the limits are met at the present one: Newton's method reaches about as far as a change
+    # of one in the logits.
+    distance = jnp.max(jnp.abs(lengths[1]))
     deficit = problem.kl_limit - at.kl
     negligible = 0.5 * TARGET_RESIDUAL * spread_in_ball(problem.kl_limit) * jnp.sum(x)
     coldest = jnp.minimum(deficit, at.shortfall) < negligible
-    growth = jnp.where(unsettled | coldest, 0.0, _GROWTH)
-    stepwise = settling * jnp.minimum(1.0, reach / jnp.maximum(distance, 1e-30)) + growth * (x + drift)
-    saturated = jnp.dot(x, hessian @ x) < deficit
-    direction = jnp.where(saturated, stepwise, newton)
-    next_reach = jnp.where(saturated & unsettled, 4.0 * jnp.minimum(distance, reach), reach)
+    hold = (jnp.sum((x @ root) ** 2) < deficit) & ((distance > 1.0) | coldest)
+    direction = jnp.where(free, jnp.where(hold, across @ settling, newton), 0.0)
+    next_reach = jnp.where(hold, 4.0 * jnp.maximum(jnp.minimum(distance, reach), 1.0), reach)
 
-    longest = jnp.max(jnp.abs(direction))
-    direction *= jnp.minimum(1.0, 10.0 * jnp.max(x) / jnp.maximum(longest, 1e-30))
     size, change = jnp.dot(problem.denominator, x), jnp.dot(problem.denominator, direction)
     step = jnp.minimum(1.0, 0.9 * size / jnp.maximum(-change, 1e-30))
     return direction, jnp.where(size + change > _STEEPEST, 0.0, step), next_reach
