@@ -23,7 +23,7 @@ from cvpo.types import Algorithm, Info, Key, Spec, Transition, completed_episode
 
 ACTIVATIONS: dict[str, networks.Activation] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 MIN_VALUE_SCALE = 1e-4
-VALUE_SCALE_DECAY = 0.9
+VALUE_SCALE_DECAY = 0.9  # the least ratio of a value function's scale to the one before it
 
 # The paper's table of hyper-parameters (appendix), as far as it is about on-policy methods.
 PAPER: dict[str, Any] = {
@@ -138,7 +138,8 @@ def make_policy(config: PolicyConfig, spec: Spec) -> Policy:
 class ValueState(NamedTuple):
     """A network for each signal, in units of its own: value = mean + scale · output.
 
-    Networks learn numbers near 1 quickly and others slowly, and returns may have any size.
+    Networks learn numbers near 1 quickly and others slowly, and returns may have any size. Until the first targets set
+    the units, the scale is 0 and so are all values.
     """
 
     params: tuple[networks.MLP, ...]
@@ -168,8 +169,7 @@ def make_values(config: PolicyConfig, spec: Spec) -> Values:
     def init(key: Key) -> ValueState:
         sizes = (spec.obs_size, *config.hidden, 1)
         params = tuple(networks.mlp_init(k, sizes) for k in jax.random.split(key, signals))
-        # The smallest scale: values start at zero, and the first targets set the units.
-        return ValueState(params, optimizer.init(params), jnp.zeros(signals), jnp.full(signals, MIN_VALUE_SCALE))
+        return ValueState(params, optimizer.init(params), jnp.zeros(signals), jnp.zeros(signals))
 
     def outputs(params: tuple[networks.MLP, ...], obs: jax.Array) -> jax.Array:
         return jnp.stack([networks.mlp_apply(network, obs, activation)[..., 0] for network in params])
@@ -210,11 +210,14 @@ def make_values(config: PolicyConfig, spec: Spec) -> Values:
 def rescale(state: ValueState, targets: jax.Array) -> ValueState:
     """The same value functions in the units of new targets [1 + m, B] (van Hasselt et al. 2016, Eq. 9).
 
-    The scale falls slowly only: a cost that vanishes must not turn its own rounding errors into large numbers.
+    The scale falls slowly only: a cost that vanishes must not turn its own rounding errors into large numbers. The
+    first units are taken as they are, since there are no values to keep.
     """
     mean = targets.mean(1)
     scale = jnp.maximum(targets.std(1), jnp.maximum(VALUE_SCALE_DECAY * state.scale, MIN_VALUE_SCALE))
-    factor, shift = state.scale / scale, (state.mean - mean) / scale
+    first = state.scale == 0
+    factor = jnp.where(first, 1.0, state.scale / scale)
+    shift = jnp.where(first, 0.0, (state.mean - mean) / scale)
     params = tuple(
         (*network[:-1], (network[-1][0] * factor[i], network[-1][1] * factor[i] + shift[i]))
         for i, network in enumerate(state.params)
