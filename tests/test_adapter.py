@@ -73,7 +73,9 @@ def test_costs_of_environments_that_end_at_different_times_stay_apart():
 
 def test_actions_reach_asymmetric_bounds_and_are_clipped():
     low, high = np.array([0.0, -4.0]), np.array([10.0, -2.0])
-    np.testing.assert_allclose(rescale(np.array([[-1.0, 1.0], [0.0, 0.0], [-9.0, 9.0]]), low, high), [[0, -2], [5, -3], [0, -2]])
+    np.testing.assert_allclose(
+        rescale(np.array([[-1.0, 1.0], [0.0, 0.0], [-9.0, 9.0]]), low, high), [[0, -2], [5, -3], [0, -2]]
+    )
     space = gym.spaces.Box(low.astype(np.float32), high.astype(np.float32))
     with environments(action_space=space) as envs:
         np.testing.assert_allclose(envs.to_native(np.array([[1.0, -1.0]])), [[10.0, -4.0]])
@@ -166,7 +168,7 @@ def test_non_finite_values_are_named_with_their_step(what, observe, result):
 
 
 def test_unknown_names_come_with_the_nearest():
-    with pytest.raises(BadEnvironment, match="Piont-Goal.*'Point-Goal'"):
+    with pytest.raises(BadEnvironment, match=r"Piont-Goal.*'Point-Goal'"):
         Environments("Piont-Goal", 1)
 
 

@@ -244,7 +244,7 @@ def make_learn(algorithm: Algorithm, config: OffPolicyConfig) -> Callable[..., t
 
     @jax.jit
     def chunk(
-        state: State, storage: Transition, filled: jax.Array, key: jax.Array, start: jax.Array, stop: jax.Array
+        carry: tuple[State, Info], storage: Transition, filled: jax.Array, key: jax.Array, start: int, stop: int
     ) -> tuple[State, Info]:
         # The bounds are data, so chunks of any length share one compiled program.
         def body(i: jax.Array, carry: tuple[State, Info]) -> tuple[State, Info]:
@@ -252,9 +252,9 @@ def make_learn(algorithm: Algorithm, config: OffPolicyConfig) -> Callable[..., t
             state, info = one(state, storage, filled, jax.random.fold_in(key, i))
             return state, merge_info(seen, info)
 
-        shapes = jax.eval_shape(one, state, storage, filled, key)[1]
-        nothing = {name: jnp.full(x.shape, -jnp.inf if is_max(name) else 0.0) for name, x in shapes.items()}
-        return jax.lax.fori_loop(start, stop, body, (state, nothing))
+        return jax.lax.fori_loop(start, stop, body, carry)
+
+    nothing: Info = {}
 
     def learn(
         state: State,
@@ -264,18 +264,22 @@ def make_learn(algorithm: Algorithm, config: OffPolicyConfig) -> Callable[..., t
         updates: int,
         progress: Callable[[float], None],
     ) -> tuple[State, Info]:
-        total: Info = {}
-        done, size = 0, min(8, updates)
+        if not nothing:
+            shapes = jax.eval_shape(one, state, storage, filled, key)[1]
+            nothing.update({name: jnp.full(x.shape, -jnp.inf if is_max(name) else 0.0) for name, x in shapes.items()})
+        # The sums go from chunk to chunk, so that their rounding does not depend on where one ended.
+        carry = (state, nothing)
+        done, size = 0, 8
         while done < updates:
             began = time.monotonic()
             stop = min(done + size, updates)
-            state, info = chunk(state, storage, filled, key, done, stop)
-            jax.block_until_ready(info)
-            total = merge_info(total, info) if total else info
+            carry = chunk(carry, storage, filled, key, done, stop)
+            jax.block_until_ready(carry)
             rate = (stop - done) / (time.monotonic() - began)
             done, size = stop, max(8, int(rate * CHUNK_SECONDS))
             progress(done / updates)
-        return state, {name: x if is_max(name) else x / updates for name, x in total.items()}
+        state, total = carry
+        return state, {name: x if is_max(name) else x / max(updates, 1) for name, x in total.items()}
 
     return learn
 

@@ -112,6 +112,13 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
             next_value = merged(expect(state.target, batch.next_obs))
             return returns.td_target(signal, next_value, batch.terminated, config.gamma)
         size, length = batch.reward.shape
+        rest = (batch.terminated, batch.ended)
+        if not config.retrace:
+            # Only the state behind the last summed step is valued, so n steps cost no more than one.
+            last = jnp.where(batch.ended.any(1), batch.ended.argmax(1), length - 1)
+            next_value = merged(expect(state.target, batch.next_obs[jnp.arange(size), last]))
+            spread = jnp.broadcast_to(next_value[..., None], (1 + m, size, length))
+            return jax.vmap(lambda s, v: returns.n_step_target(s, v, *rest, config.gamma))(signal, spread)
 
         def flat(x: jax.Array) -> jax.Array:
             return x.reshape(size * length, *x.shape[2:])
@@ -120,10 +127,6 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
             return merged(x).reshape(1 + m, size, length)
 
         next_value = unflat(expect(state.target, flat(batch.next_obs)))
-        rest = (batch.terminated, batch.ended)
-        if not config.retrace:
-            n_step = jax.vmap(lambda s, v: returns.n_step_target(s, v, *rest, config.gamma))
-            return n_step(signal, next_value)
         q_taken = unflat(taken(state.target, flat(batch.obs), flat(batch.action)))
         ratio = log_ratio(flat(batch.obs), flat(batch.action)).reshape(size, length) - batch.log_prob
         retrace = jax.vmap(

@@ -37,8 +37,13 @@ class Config(CriticConfig):
     measured cost of recent episodes plus the change that the critic foresees."""
     level_smoothing: float = 0.5
     """Weight of the newest epoch in the measured cost level."""
-    level_bound: float = 1.0
-    """Largest correction that the measured level may ask for, in units of the limit."""
+    level_bound: float = 0.5
+    """Largest change of the cost that the measured level asks for in one E-step, as a share of what the KL ball
+    allows; the rest is left for the reward."""
+    offset_gain: float = 0.2
+    """Share of the gap between limit and measured level that is added to later demands, each epoch."""
+    offset_bound: float = 10.0
+    """Bound of that sum, in units of the limit."""
     limit_start: float = 1.0
     """Factor on the cost limits at the start; it decays to 1."""
     limit_decay: float = 0.9
@@ -60,6 +65,9 @@ class Config(CriticConfig):
     """Upper bound of the trust-region multipliers."""
     enforce_trust_region: bool = False
     """Step back towards the old policy whenever the M-step leaves its trust region."""
+    policy_polyak: float = 0.95
+    """Weight of the old target policy in each averaging step. The trust region is around the target, so this and the
+    bounds set the pace of learning."""
     full_covariance: bool = True
     """A full covariance matrix; False: a diagonal one."""
     initial_scale: float = 0.5
@@ -72,7 +80,7 @@ class Config(CriticConfig):
             self, "kl_estep", "kl_mean", "kl_scale", "policy_learning_rate", "mean_dual_learning_rate",
             "scale_dual_learning_rate", "max_dual", "initial_scale", "level_bound",
         )  # fmt: skip
-        require_between(self, 0.0, 1.0, "level_smoothing", "limit_decay")
+        require_between(self, 0.0, 1.0, "level_smoothing", "limit_decay", "policy_polyak")
         if self.max_gradient_norm is not None:
             require_positive(self, "max_gradient_norm")
 
@@ -81,7 +89,7 @@ class Config(CriticConfig):
 PAPER: dict[str, Any] = {
     "hidden": (256, 256), "batch_size": 300, "particles": 32, "mstep_iterations": 6, "policy_learning_rate": 2e-3,
     "critic_learning_rate": 1e-3, "cost_level": "critic", "kl_estep": 0.1, "kl_mean": 1e-3, "kl_scale": 1e-4,
-    "polyak": 0.995, "gamma": 0.99, "envs": 20,
+    "polyak": 0.995, "policy_polyak": 0.995, "gamma": 0.99, "envs": 20,
 }  # fmt: skip
 PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": PAPER}
 
@@ -94,6 +102,7 @@ class State(NamedTuple):
     kl_duals: jax.Array  # [c] β_μ, β_Σ
     dual: tuple[jax.Array, jax.Array]  # the last E-step's (η, λ [m]): they move little between updates
     cost_level: jax.Array  # [m] smoothed measured cost per episode, NaN before the first
+    cost_offset: jax.Array  # [m] <= 0, what must be asked for beyond the measured gap, per step
     epoch: jax.Array
 
 
@@ -123,6 +132,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             kl_duals=jnp.ones(terms),
             dual=(jnp.zeros(()), jnp.zeros(spec.num_costs)),
             cost_level=jnp.full(spec.num_costs, jnp.nan),
+            cost_offset=jnp.zeros(spec.num_costs),
             epoch=jnp.zeros((), jnp.int32),
         )
 
@@ -131,18 +141,27 @@ def make(config: Config, spec: Spec) -> Algorithm:
         smooth = state.cost_level + config.level_smoothing * (cost - state.cost_level)
         level = jnp.where(jnp.isnan(state.cost_level), cost, smooth)
         level = jnp.where(episodes > 0, level, state.cost_level)
-        return state._replace(cost_level=level, epoch=state.epoch + 1)
+        # q* meets part of any demand by drawing closer to the best of the noise, which the policy does only slowly.
+        # An integral of the gap learns how much more must be asked for.
+        gap = jnp.where(jnp.isinf(final_limits), 0.0, final_limits - level) / spec.episode_length
+        least = -config.offset_bound * jnp.where(final_limits > 0, final_limits, 1.0) / spec.episode_length
+        offset = jnp.clip(state.cost_offset + config.offset_gain * jnp.nan_to_num(gap), least, 0.0)
+        return state._replace(cost_level=level, cost_offset=offset, epoch=state.epoch + 1)
 
-    def thresholds(state: State, q_costs_policy: jax.Array) -> jax.Array:
-        """What E_q[Q_c] must stay below, [m]."""
+    def thresholds(state: State, q_costs: jax.Array, prior: jax.Array) -> jax.Array:
+        """What E_q[Q_c] must stay below [m], for q_costs [m, B, K] and the old policy's weights [B, K]."""
         limits = final_limits * (1 + (config.limit_start - 1) * config.limit_decay**state.epoch)
         if config.cost_level == "critic":
             return limits * factor
-        # J_c(measured) + E_q[Q_c] - E_π[Q_c] <= limit. The correction is bounded: the measurement is a few episodes
-        # old and the foreseen change is one step deep, so a large demand only makes the policy swing.
-        unit = config.level_bound * jnp.where(limits > 0, limits, state.cost_level)
-        correction = jnp.clip(limits - state.cost_level, -unit, unit)
-        return q_costs_policy + factor * jnp.where(jnp.isnan(correction), 0.0, correction)
+        # A change δ of E[Q_c] in every state changes the return by δ for each step of the (discounted) episode, so the
+        # measured return meets its limit to first order if  E_q[Q_c] - E_π[Q_c] <= (limit - measured) / steps.
+        policy = (q_costs * prior).sum(-1)
+        within = jnp.sqrt(((q_costs - policy[..., None]) ** 2 * prior).sum(-1).mean(-1))
+        # What a step to the edge of the KL ball can change, for nearly normal Q values.
+        reach = config.level_bound * within * jnp.sqrt(2 * config.kl_estep)
+        correction = jnp.clip((limits - state.cost_level) / spec.episode_length + state.cost_offset, -reach, reach)
+        lifted = jnp.isinf(limits)
+        return policy.mean(-1) + jnp.where(lifted, jnp.inf, jnp.where(jnp.isnan(correction), 0.0, correction))
 
     def update(state: State, batch: Transition, key: Key) -> tuple[State, Info]:
         next_key, candidate_key = jax.random.split(key)
@@ -162,8 +181,9 @@ def make(config: Config, spec: Spec) -> Algorithm:
         old = head.distribution(state.target_actor, obs)
         actions, log_prior = head.candidates(old, candidate_key, config.particles)
         q_reward, q_costs = critics.combine(critics.values(critic_state.target, obs, actions))
-        cost_policy = (q_costs * jnp.exp(log_prior)).sum(-1).mean(-1)
-        limits = thresholds(state, cost_policy)
+        prior = jnp.exp(log_prior)
+        cost_policy = (q_costs * prior).sum(-1).mean(-1)
+        limits = thresholds(state, q_costs, prior)
         warm_start = None if config.per_state else state.dual
         estep = solve_estep(q_reward, q_costs, limits, config.kl_estep, log_prior, config.per_state, warm_start)
 
@@ -194,7 +214,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
                 state.target_actor, actor, lambda params: (kls_of(params) / kl_limits).max(), 1.0
             )
         kls = kls_of(actor)
-        target_actor = optax.incremental_update(actor, state.target_actor, 1 - config.polyak)
+        target_actor = optax.incremental_update(actor, state.target_actor, 1 - config.policy_polyak)
 
         cost_target = (estep.weights * q_costs).sum(-1).mean(-1)
         reward_target = (estep.weights * q_reward).sum(-1).mean()
@@ -209,7 +229,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             "mstep/likelihood": likelihood[-1],
             "mstep/kept": kept,
             "policy/entropy": head.entropy(old).mean(),
-            "critic/reward_value": (q_reward * jnp.exp(log_prior)).sum(-1).mean(),
+            "critic/reward_value": (q_reward * prior).sum(-1).mean(),
         }
         for i, name in enumerate(head.kl_names):
             info |= {f"mstep/kl_{name}": kls[i], f"mstep/dual_{name}": duals[i]}
@@ -224,7 +244,9 @@ def make(config: Config, spec: Spec) -> Algorithm:
                 f"estep/threshold{end}": limits[i],
             }
         dual = state.dual if config.per_state else (estep.eta, estep.multipliers)
-        new = State(critic_state, actor, target_actor, opt_state, duals, dual, state.cost_level, state.epoch)
+        new = state._replace(
+            critics=critic_state, actor=actor, target_actor=target_actor, optimizer=opt_state, kl_duals=duals, dual=dual
+        )
         return new, info
 
     def describe() -> str:

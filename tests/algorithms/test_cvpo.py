@@ -1,0 +1,229 @@
+"""CVPO: problems whose constrained optimum is known, and the truths its update rests on."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from toys import Bandit, Menu, Stairs
+
+import cvpo
+from cvpo import replay
+from cvpo.algorithms import cvpo as learner
+from cvpo.algorithms import make_config
+from cvpo.loop import make_learn
+from cvpo.ops.returns import threshold_factor
+from cvpo.types import Spec, Transition
+
+SMALL = {
+    "envs": 20, "hidden": (32, 32), "batch_size": 128, "particles": 16, "update_ratio": 0.5, "eval_every": 10,
+    "policy_learning_rate": 1e-3, "kl_mean": 0.01, "kl_scale": 0.001, "gamma": 0.9, "policy_polyak": 0.95,
+}  # fmt: skip
+
+
+def solve(env, limit, tmp_path, steps, **config):
+    run = cvpo.train(env, steps=steps, cost_limit=limit, run_dir=tmp_path, quiet=True, config=SMALL | config)
+    tail = run.metrics()[-10:]
+    return run, lambda key: float(np.mean([line[key] for line in tail if key in line]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cost_level", ["measured", "critic"])
+def test_bandit_ends_at_its_limit(tmp_path, cost_level):
+    _, mean = solve(Bandit, 3.0, tmp_path, 20_000, episode_length=10, cost_level=cost_level)
+    # E[cost] = 3 means a mean action of -0.4 and a reward of -4, whatever the noise
+    assert mean("train/cost") == pytest.approx(3.0, rel=0.1)
+    assert mean("train/reward") == pytest.approx(-4.0, abs=0.6)
+
+
+@pytest.mark.slow
+def test_two_constraints_are_each_met(tmp_path):
+    _, mean = solve(lambda: Bandit(2), [2.5, 4.0], tmp_path, 20_000, episode_length=10)
+    assert mean("train/cost_0") == pytest.approx(2.5, rel=0.12)
+    assert mean("train/cost_1") == pytest.approx(4.0, rel=0.12)
+    assert mean("train/reward") == pytest.approx(-7.0, abs=1.0)
+
+
+@pytest.mark.slow
+def test_an_inactive_second_limit_changes_nothing_but_the_first_cost(tmp_path):
+    run, mean = solve(lambda: Bandit(2), [2.5, float("inf")], tmp_path, 20_000, episode_length=10)
+    assert mean("train/cost_0") == pytest.approx(2.5, rel=0.15)
+    assert mean("train/cost_1") > 8.0  # nothing holds the second component back
+    assert run.metrics()[-1]["estep/multiplier_1"] == 0.0
+
+
+@pytest.mark.slow
+def test_discrete_choices_are_mixed_to_meet_the_limit(tmp_path):
+    _, mean = solve(Menu, 2.5, tmp_path, 20_000, episode_length=10)
+    assert mean("train/cost") == pytest.approx(2.5, rel=0.1)
+    assert mean("train/reward") == pytest.approx(6.0, rel=0.1)
+
+
+def best_occupancy(limit: float) -> float:
+    """The largest reward of Stairs within the limit: a linear program over time-dependent occupancies."""
+    length, speeds, actions = Stairs.LENGTH, Stairs.SPEEDS, 3
+    index = np.arange(length * speeds * actions).reshape(length, speeds, actions)
+    reward, cost = np.zeros(index.size), np.zeros(index.size)
+    flow, inflow = np.zeros((length * speeds, index.size)), np.zeros(length * speeds)
+    inflow[0] = 1.0
+    for t, s, a in np.ndindex(index.shape):
+        column, after = index[t, s, a], Stairs.next_speed(s, a)
+        reward[column], cost[column] = Stairs.REWARD[after], Stairs.COST[after]
+        flow[t * speeds + s, column] += 1
+        if t + 1 < length:
+            flow[(t + 1) * speeds + after, column] -= 1
+    return -linprog(-reward, A_ub=[cost], b_ub=[limit], A_eq=flow, b_eq=inflow).fun
+
+
+@pytest.mark.slow
+def test_a_small_constrained_mdp_is_solved(tmp_path):
+    limit = 6.0
+    best = best_occupancy(limit)
+    _, mean = solve(Stairs, limit, tmp_path, 40_000, episode_length=20)
+    assert mean("train/cost") == pytest.approx(limit, rel=0.1)
+    assert mean("train/reward") > 0.88 * best  # a stationary policy cannot use the known end of the episode
+
+
+SPEC = Spec(obs_size=3, action_size=2, discrete=False, cost_limits=(1.0,), episode_length=10)
+QUICK = {"hidden": (16,), "batch_size": 32, "particles": 8, "envs": 4}
+
+
+def rollout(spec: Spec, seed: int = 0) -> Transition:
+    storage = replay.create(spec, 1, 4)
+    keys = iter(jax.random.split(jax.random.key(seed), 8))
+    random = jax.tree.map(
+        lambda x: jax.random.normal(next(keys), x.shape) if x.dtype == jnp.float32 else jnp.zeros_like(x), storage
+    )
+    last = jnp.zeros_like(random.ended).at[:, -1].set(True)
+    return random._replace(costs=jnp.abs(random.costs), ended=last)
+
+
+def one_update(config: dict, spec: Spec = SPEC, level: float | None = None):
+    algorithm = learner.make(make_config("cvpo", None, QUICK | config), spec)
+    state = algorithm.init(jax.random.key(0))
+    data = rollout(spec)
+    state = algorithm.observe(state, jax.tree.map(lambda x: x[0], data))
+    if level is not None:
+        state = state._replace(cost_level=jnp.full(spec.num_costs, level))
+    length = make_config("cvpo", None, QUICK | config).n_step
+    batch = replay.sample(data, 1, jax.random.key(1), 32, length)
+    return state, *jax.jit(algorithm.update)(state, batch, jax.random.key(2))
+
+
+def test_the_update_is_traced_once_for_chunks_of_any_length():
+    config = make_config("cvpo", None, QUICK)
+    algorithm = learner.make(config, SPEC)
+    traces = []
+
+    def update(state, batch, key):
+        traces.append(1)
+        return algorithm.update(state, batch, key)
+
+    learn = make_learn(algorithm._replace(update=update), config)
+    storage = rollout(SPEC)
+    state = algorithm.init(jax.random.key(0))
+    state, _ = learn(state, storage, 1, jax.random.key(0), 3, lambda fraction: None)
+    once = len(traces)  # shape inference and the one compilation
+    learn(state, storage, 1, jax.random.key(1), 29, lambda fraction: None)
+    assert len(traces) == once <= 2
+
+
+def test_chunks_do_not_change_the_result():
+    config = make_config("cvpo", None, QUICK)
+    algorithm = learner.make(config, SPEC)
+    storage, state = rollout(SPEC), algorithm.init(jax.random.key(0))
+    learn = make_learn(algorithm, config)
+    whole, _ = learn(state, storage, 1, jax.random.key(0), 8, lambda fraction: None)
+    single, _ = learn(state, storage, 1, jax.random.key(0), 7, lambda fraction: None)
+    assert not np.array_equal(*(jax.tree.leaves(s.actor)[0] for s in (whole, single)))
+    again, _ = learn(state, storage, 1, jax.random.key(0), 8, lambda fraction: None)
+    jax.tree.map(np.testing.assert_array_equal, whole, again)
+
+
+def test_the_measured_level_moves_the_threshold_by_what_is_left_of_the_limit():
+    factor = threshold_factor(SPEC.episode_length, 0.99)
+    for level, correction in ((0.75, 0.25), (1.5, -0.5), (50.0, -1.0)):  # the last is bounded by one limit
+        _, _, info = one_update({"cost_level": "measured", "level_bound": 1.0}, level=level)
+        moved = float(info["estep/threshold"] - info["estep/cost_policy"])
+        assert moved == pytest.approx(correction * factor, rel=1e-4)
+
+
+def test_the_critics_level_is_the_papers_threshold():
+    _, _, info = one_update({"cost_level": "critic"})
+    assert float(info["estep/threshold"]) == pytest.approx(1.0 * threshold_factor(10, 0.99), rel=1e-5)
+
+
+def test_the_measured_level_is_smoothed():
+    algorithm = learner.make(make_config("cvpo", None, QUICK | {"level_smoothing": 0.25}), SPEC)
+    state = algorithm.init(jax.random.key(0))
+    data = jax.tree.map(lambda x: x[0], rollout(SPEC))
+    first = algorithm.observe(state, data._replace(costs=jnp.ones_like(data.costs)))
+    second = algorithm.observe(first, data._replace(costs=jnp.zeros_like(data.costs)))
+    assert float(first.cost_level[0]) == 10.0  # one a step in episodes of ten
+    assert float(second.cost_level[0]) == 7.5
+
+
+def test_the_limit_decays_to_its_final_value():
+    spec = SPEC
+    algorithm = learner.make(
+        make_config("cvpo", None, QUICK | {"cost_level": "critic", "limit_start": 3.0, "limit_decay": 0.5}), spec
+    )
+    state = algorithm.init(jax.random.key(0))
+    data = rollout(spec)
+    batch = replay.sample(data, 1, jax.random.key(1), 32)
+    seen = []
+    for _ in range(3):
+        state = algorithm.observe(state, jax.tree.map(lambda x: x[0], data))
+        _, info = algorithm.update(state, batch, jax.random.key(2))
+        seen.append(float(info["estep/threshold"]) / threshold_factor(10, 0.99))
+    np.testing.assert_allclose(seen, [2.0, 1.5, 1.25], rtol=1e-5)
+
+
+def test_without_the_trust_region_its_multipliers_are_zero():
+    _, state, info = one_update({"kl_constraint": False, "mstep_iterations": 20, "policy_learning_rate": 0.01})
+    np.testing.assert_array_equal(state.kl_duals, 0.0)
+    _, _, bounded = one_update({"mstep_iterations": 20, "policy_learning_rate": 0.01})
+    assert float(info["mstep/kl_mean"]) > float(bounded["mstep/kl_mean"])
+
+
+def test_an_enforced_trust_region_is_never_left():
+    config = {"mstep_iterations": 20, "policy_learning_rate": 0.05}
+    _, _, free = one_update(config)
+    assert float(free["mstep/kl_mean"]) > 0.001  # the multipliers alone do not hold it
+    _, _, held = one_update(config | {"enforce_trust_region": True})
+    assert float(held["mstep/kl_mean"]) <= 0.001 and float(held["mstep/kl_scale"]) <= 0.0001
+    assert float(held["mstep/kept"]) < 1.0
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"n_step": 3},
+        {"n_step": 4, "retrace": True},
+        {"per_state": True},
+        {"full_covariance": False},
+        {"cost_critics": 2, "cost_ensemble": "max", "next_actions": 3},
+        {"max_gradient_norm": 0.1},
+    ],
+)
+def test_options_give_finite_certified_updates(config):
+    before, after, info = one_update(config)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after))
+    assert float(info["estep/kkt_residual_max"]) < 1e-5
+    assert not np.array_equal(before.actor[0][0], after.actor[0][0])
+
+
+def test_a_diagonal_policy_has_no_covariance():
+    algorithm = learner.make(make_config("cvpo", None, QUICK | {"full_covariance": False}), SPEC)
+    params = algorithm.policy(algorithm.init(jax.random.key(0)))
+    assert params[-1][1].shape == (4,)  # two means, two scales
+
+
+def test_critics_see_clipped_actions():
+    from cvpo.algorithms.critics import make_critics
+
+    critics = make_critics(make_config("cvpo", None, QUICK), SPEC)
+    params = critics.init(jax.random.key(0)).params
+    obs = jnp.ones((4, 3))
+    inside = critics.values(params, obs, jnp.ones((4, 2, 2)))
+    np.testing.assert_array_equal(inside, critics.values(params, obs, jnp.full((4, 2, 2), 7.0)))
