@@ -70,7 +70,7 @@ function append(parent, tag, attributes, text = "") {
 }
 
 function chart(title, steps, train, evaluated, limit) {
-  const width = 520, height = 240, left = 52, right = 12, top = 26, bottom = 34;
+  const width = 520, height = 240, left = 52, right = 22, top = 26, bottom = 34;
   const values = [...train, ...evaluated, limit].filter((value) => value !== null);
   const yTicks = ticks(Math.min(...values, title === "reward" ? Infinity : 0), Math.max(...values), 5);
   const xTicks = ticks(0, Math.max(...steps), 5);
