@@ -17,7 +17,7 @@ from cvpo.types import Spec, Transition
 
 SMALL = {
     "envs": 20, "hidden": (32, 32), "batch_size": 128, "particles": 16, "update_ratio": 0.5, "eval_every": 10,
-    "policy_learning_rate": 1e-3, "kl_mean": 0.01, "kl_scale": 0.001, "gamma": 0.9, "policy_polyak": 0.95,
+    "gamma": 0.9,
 }  # fmt: skip
 
 
@@ -140,16 +140,42 @@ def test_chunks_do_not_change_the_result():
     jax.tree.map(np.testing.assert_array_equal, whole, again)
 
 
-def test_the_measured_level_moves_the_threshold_by_what_is_left_of_the_limit():
-    factor = threshold_factor(SPEC.episode_length, 0.99)
-    for level, correction in ((0.75, 0.25), (1.5, -0.5), (50.0, -1.0)):  # the last is bounded by one limit
-        _, _, info = one_update({"cost_level": "measured", "level_bound": 1.0}, level=level)
+PLAIN = {"limit_reserve": 0.0, "offset_gain": 0.0, "n_step": 1}
+
+
+def test_the_measured_level_moves_the_threshold_by_the_gap_per_step():
+    for level in (0.75, 1.5):
+        _, _, info = one_update(PLAIN | {"level_bound": 1e6}, level=level)
         moved = float(info["estep/threshold"] - info["estep/cost_policy"])
-        assert moved == pytest.approx(correction * factor, rel=1e-4)
+        assert moved == pytest.approx((1.0 - level) / SPEC.episode_length, rel=1e-3)
+
+
+def test_a_demand_is_bounded_by_what_the_trust_region_can_change():
+    """However far the cost is above its limit, half of the ball's reach is left to the reward."""
+    _, _, info = one_update(PLAIN | {"level_bound": 0.5}, level=1e4)
+    assert float(info["estep/threshold"]) < float(info["estep/cost_policy"])
+    assert float(info["estep/feasible"]) == 1.0
+    assert float(info["estep/kl"]) == pytest.approx(0.1, rel=1e-3)  # what is left is used, so for the reward
+    _, _, info = one_update(PLAIN | {"level_bound": 5.0}, level=1e4)
+    assert float(info["estep/feasible"]) == 0.0
+
+
+def test_what_is_asked_for_grows_while_the_cost_stays_above_its_limit():
+    algorithm = learner.make(make_config("cvpo", None, QUICK | {"offset_gain": 0.5, "limit_reserve": 0.0}), SPEC)
+    state = algorithm.init(jax.random.key(0))
+    data = jax.tree.map(lambda x: x[0], rollout(SPEC))
+    above, below = (data._replace(costs=jnp.full_like(data.costs, cost)) for cost in (0.2, 0.0))
+    offsets = []
+    for episodes in (above, above, below, below, below, below):
+        state = algorithm.observe(state, episodes)
+        offsets.append(float(state.cost_offset[0]))
+    assert offsets[1] < offsets[0] < 0.0  # a cost of 2 with a limit of 1
+    assert offsets[0] == pytest.approx(-0.5 * 1.0 / SPEC.episode_length)
+    assert offsets[-1] == 0.0  # never an invitation to spend
 
 
 def test_the_critics_level_is_the_papers_threshold():
-    _, _, info = one_update({"cost_level": "critic"})
+    _, _, info = one_update({"cost_level": "critic", "n_step": 1})
     assert float(info["estep/threshold"]) == pytest.approx(1.0 * threshold_factor(10, 0.99), rel=1e-5)
 
 
@@ -166,7 +192,10 @@ def test_the_measured_level_is_smoothed():
 def test_the_limit_decays_to_its_final_value():
     spec = SPEC
     algorithm = learner.make(
-        make_config("cvpo", None, QUICK | {"cost_level": "critic", "limit_start": 3.0, "limit_decay": 0.5}), spec
+        make_config(
+            "cvpo", None, QUICK | {"cost_level": "critic", "limit_start": 3.0, "limit_decay": 0.5, "n_step": 1}
+        ),
+        spec,
     )
     state = algorithm.init(jax.random.key(0))
     data = rollout(spec)
@@ -187,7 +216,7 @@ def test_without_the_trust_region_its_multipliers_are_zero():
 
 
 def test_an_enforced_trust_region_is_never_left():
-    config = {"mstep_iterations": 20, "policy_learning_rate": 0.05}
+    config = {"mstep_iterations": 20, "policy_learning_rate": 0.05, "kl_mean": 0.001, "kl_scale": 0.0001}
     _, _, free = one_update(config)
     assert float(free["mstep/kl_mean"]) > 0.001  # the multipliers alone do not hold it
     _, _, held = one_update(config | {"enforce_trust_region": True})
@@ -198,7 +227,7 @@ def test_an_enforced_trust_region_is_never_left():
 @pytest.mark.parametrize(
     "config",
     [
-        {"n_step": 3},
+        {"n_step": 1},
         {"n_step": 4, "retrace": True},
         {"per_state": True},
         {"full_covariance": False},

@@ -26,6 +26,14 @@ from cvpo.types import Algorithm, Info, Key, Spec, Transition, completed_episode
 class Config(CriticConfig):
     """Settings of CVPO."""
 
+    hidden: tuple[int, ...] = (128, 128)
+    """Widths of the hidden layers of every network."""
+    batch_size: int = 256
+    """Transitions in a gradient step."""
+    polyak: float = 0.99
+    """Weight of the old target critics in each averaging step."""
+    n_step: int = 8
+    """Steps summed before a critic's target bootstraps; also the length of the traces if `retrace`."""
     particles: int = 16
     """Candidate actions per state in the E-step (a Discrete space uses all its choices)."""
     kl_estep: float = 0.1
@@ -35,9 +43,11 @@ class Config(CriticConfig):
     cost_level: Literal["critic", "measured"] = "measured"
     """Where the level of the expected cost is taken from: the critic over replayed states (the paper), or the
     measured cost of recent episodes plus the change that the critic foresees."""
+    limit_reserve: float = 0.1
+    """Share of the limit that the measured level is kept away from it, as episodes scatter about their mean."""
     level_smoothing: float = 0.5
     """Weight of the newest epoch in the measured cost level."""
-    level_bound: float = 0.5
+    level_bound: float = 0.9
     """Largest change of the cost that the measured level asks for in one E-step, as a share of what the KL ball
     allows; the rest is left for the reward."""
     offset_gain: float = 0.2
@@ -55,9 +65,9 @@ class Config(CriticConfig):
     """Clip the policy's gradient to this norm."""
     kl_constraint: bool = True
     """Hold the policy in the M-step's trust region; False is the paper's ablation."""
-    kl_mean: float = 0.001
+    kl_mean: float = 0.005
     """Trust region of the policy's mean (of the whole policy if it is categorical)."""
-    kl_scale: float = 0.0001
+    kl_scale: float = 0.0005
     """Trust region of the policy's covariance."""
     mean_dual_learning_rate: float = 1.0
     scale_dual_learning_rate: float = 100.0
@@ -65,7 +75,7 @@ class Config(CriticConfig):
     """Upper bound of the trust-region multipliers."""
     enforce_trust_region: bool = False
     """Step back towards the old policy whenever the M-step leaves its trust region."""
-    policy_polyak: float = 0.95
+    policy_polyak: float = 0.98
     """Weight of the old target policy in each averaging step. The trust region is around the target, so this and the
     bounds set the pace of learning."""
     full_covariance: bool = True
@@ -76,20 +86,21 @@ class Config(CriticConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least(self, 1, "particles", "mstep_iterations", "limit_start")
+        require_at_least(self, 0, "offset_gain", "offset_bound")
         require_positive(
             self, "kl_estep", "kl_mean", "kl_scale", "policy_learning_rate", "mean_dual_learning_rate",
             "scale_dual_learning_rate", "max_dual", "initial_scale", "level_bound",
         )  # fmt: skip
-        require_between(self, 0.0, 1.0, "level_smoothing", "limit_decay", "policy_polyak")
+        require_between(self, 0.0, 1.0, "limit_reserve", "level_smoothing", "limit_decay", "policy_polyak")
         if self.max_gradient_norm is not None:
             require_positive(self, "max_gradient_norm")
 
 
 # The paper's table of hyper-parameters (appendix), where it differs from the defaults.
 PAPER: dict[str, Any] = {
-    "hidden": (256, 256), "batch_size": 300, "particles": 32, "mstep_iterations": 6, "policy_learning_rate": 2e-3,
-    "critic_learning_rate": 1e-3, "cost_level": "critic", "kl_estep": 0.1, "kl_mean": 1e-3, "kl_scale": 1e-4,
-    "polyak": 0.995, "policy_polyak": 0.995, "gamma": 0.99, "envs": 20,
+    "hidden": (256, 256), "batch_size": 300, "particles": 32, "mstep_iterations": 6, "n_step": 1,
+    "policy_learning_rate": 2e-3, "critic_learning_rate": 1e-3, "cost_level": "critic", "kl_estep": 0.1,
+    "kl_mean": 1e-3, "kl_scale": 1e-4, "polyak": 0.995, "policy_polyak": 0.995, "gamma": 0.99, "envs": 20,
 }  # fmt: skip
 PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": PAPER}
 
@@ -120,6 +131,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
     dual_rates = jnp.array([config.mean_dual_learning_rate, config.scale_dual_learning_rate])[:terms]
     factor = threshold_factor(spec.episode_length, config.gamma)
     final_limits = jnp.array(spec.cost_limits)
+    reserve = 1 - config.limit_reserve
 
     def init(key: Key) -> State:
         critic_key, actor_key = jax.random.split(key)
@@ -143,7 +155,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
         level = jnp.where(episodes > 0, level, state.cost_level)
         # q* meets part of any demand by drawing closer to the best of the noise, which the policy does only slowly.
         # An integral of the gap learns how much more must be asked for.
-        gap = jnp.where(jnp.isinf(final_limits), 0.0, final_limits - level) / spec.episode_length
+        gap = jnp.where(jnp.isinf(final_limits), 0.0, reserve * final_limits - level) / spec.episode_length
         least = -config.offset_bound * jnp.where(final_limits > 0, final_limits, 1.0) / spec.episode_length
         offset = jnp.clip(state.cost_offset + config.offset_gain * jnp.nan_to_num(gap), least, 0.0)
         return state._replace(cost_level=level, cost_offset=offset, epoch=state.epoch + 1)
@@ -159,7 +171,9 @@ def make(config: Config, spec: Spec) -> Algorithm:
         within = jnp.sqrt(((q_costs - policy[..., None]) ** 2 * prior).sum(-1).mean(-1))
         # What a step to the edge of the KL ball can change, for nearly normal Q values.
         reach = config.level_bound * within * jnp.sqrt(2 * config.kl_estep)
-        correction = jnp.clip((limits - state.cost_level) / spec.episode_length + state.cost_offset, -reach, reach)
+        correction = jnp.clip(
+            (reserve * limits - state.cost_level) / spec.episode_length + state.cost_offset, -reach, reach
+        )
         lifted = jnp.isinf(limits)
         return policy.mean(-1) + jnp.where(lifted, jnp.inf, jnp.where(jnp.isnan(correction), 0.0, correction))
 
