@@ -83,7 +83,14 @@ def test_trpo_balances_the_pole(tmp_path):
 
 @pytest.mark.slow
 def test_trpo_lag_finds_the_constrained_optimum(tmp_path):
-    settings = {"envs": 16, "multiplier_kp": 0.5, "multiplier_ki": 0.1, "eval_every": 1000, "eval_episodes": 200}
+    settings = {
+        "envs": 16,
+        "episode_length": Bets.LENGTH,
+        "multiplier_kp": 0.5,
+        "multiplier_ki": 0.1,
+        "eval_every": 1000,
+        "eval_episodes": 200,
+    }
     run = cvpo.train(
         Bets, "trpo-lag", steps=50_000, cost_limit=Bets.LIMIT, config=settings, run_dir=tmp_path, quiet=True
     )
