@@ -107,6 +107,12 @@ def test_methods_are_told_apart_by_what_differs_on_a_task(runs):
     ]
 
 
+def test_variants_stand_in_the_order_of_their_numbers(runs):
+    for number, size in enumerate([128, 16, 1000]):
+        write_run(runs / str(number), [1.0], [0.0], config={"batch_size": size})
+    assert study_of(runs).methods == [f"CVPO (batch_size={size})" for size in (16, 128, 1000)]
+
+
 def test_words_for_settings(runs):
     for number, config in enumerate([{"hidden": [64, 64], "per_state": True}, {"hidden": [256], "per_state": True}]):
         write_run(runs / f"hidden-{number}", [1.0], [0.0], config=config)

@@ -122,7 +122,7 @@ def run_figure(run: Run) -> Figure:
     study = Study.of([run])
     (task,), (method,) = study.tasks, study.methods
     constraints = study.constraints(task)
-    figure, (row,) = grid_of_axes(1, 1 + len(constraints), width=4.0, height=2.6, extra=0.0)
+    figure, (row,) = grid_of_axes(1, 1 + len(constraints), width=4.0, height=2.8)
     look = looks([method])[method]
     shown = [(row[0], run.reward, run.eval_reward)]
     shown += [(axes, run.costs[c.index], run.eval_costs[c.index]) for c, axes in zip(constraints, row[1:], strict=True)]
@@ -136,7 +136,8 @@ def run_figure(run: Run) -> Figure:
     row[0].set_ylabel("reward")
     for constraint, axes in zip(constraints, row[1:], strict=True):
         _label_cost(axes, constraint, len(constraints))
-    row[-1].legend(loc="upper right")
+    handles, labels = row[-1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     figure.suptitle(f"{method} on {task}", fontsize=11)
     return figure
 

@@ -36,10 +36,11 @@ def name_methods(runs: Sequence[Run]) -> list[str]:
 def method_order(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
     """The methods, the paper's first and in its order, an algorithm's plain one before its variants."""
 
-    def rank(name: str) -> tuple[int, str, bool, str]:
+    def rank(name: str) -> tuple[Any, ...]:
         algorithm = runs[names.index(name)].algorithm.replace("_", "-")
         place = _PAPER_ORDER.index(algorithm) if algorithm in _PAPER_ORDER else len(_PAPER_ORDER)
-        return place, algorithm, "(" in name, name
+        numbers = [float(number) for number in re.findall(r"=(-?[\d.]+(?:e[-+]?\d+)?)", name)]  # 16 before 128
+        return place, algorithm, "(" in name, numbers, name
 
     return sorted(set(names), key=rank)
 

@@ -19,7 +19,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 INK = "#333333"
 PAGE_WIDTH = 11.5
-"""Inches that the widest figures take."""
+"""Inches that the axes of a figure may take side by side."""
 MAX_COLUMNS = 6
 FAR = 5.0
 """Costs beyond this many limits make an axis logarithmic."""
@@ -74,20 +74,21 @@ def styled() -> Iterator[None]:
 
 
 def grid_of_axes(
-    rows: int, columns: int, *, width: float = 2.4, height: float = 1.75, extra: float = 0.35
+    rows: int, columns: int, *, width: float = 2.4, height: float = 1.75, margin: float = 0.0
 ) -> tuple[Figure, list[list[Axes]]]:
-    """A figure and its rows x columns axes, each of the given size in inches, with `extra` height for a legend."""
-    figure = Figure(figsize=(min(max(columns * width, 4.2), PAGE_WIDTH), rows * height + extra), layout="constrained")
+    """A figure and its rows x columns axes, each of the given size in inches, with a margin for long labels."""
+    size = (max(min(columns * width, PAGE_WIDTH), 4.2) + margin, rows * height)
+    figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     return figure, [list(row) for row in figure.subplots(rows, columns, squeeze=False)]
 
 
 def columns_of_axes(
-    count: int, rows: int, *, height: float = 1.75, extra: float = 0.35
+    count: int, rows: int, *, height: float = 1.75, margin: float = 0.0
 ) -> tuple[Figure, list[list[Axes]]]:
     """A figure and its `count` columns of `rows` axes; columns that a page has no room for go below the others."""
     across = min(count, MAX_COLUMNS)
-    figure, axes = grid_of_axes(rows * math.ceil(count / across), across, height=height, extra=extra)
+    figure, axes = grid_of_axes(rows * math.ceil(count / across), across, height=height, margin=margin)
     columns: list[list[Axes]] = []
     for block in range(0, len(axes), rows):
         for column in range(across):
@@ -101,14 +102,16 @@ def columns_of_axes(
 
 
 def add_legend(figure: Figure, methods: Sequence[str], looks: dict[str, Look], limit: bool) -> None:
+    """Name the methods above the axes, in additional height."""
     handles = [Line2D([], [], color=looks[m].color, linestyle=looks[m].dashes, linewidth=2) for m in methods]
     labels = list(methods)
     if limit:
         handles.append(Line2D([], [], **LIMIT))
         labels.append("cost limit")
-    # as many columns as the width holds: about 15 characters to the inch, and 4 for the line
+    # as many columns as the width holds: about 15 characters to the inch, and 5 for the line
     longest = max(map(len, labels)) + 5
     columns = max(1, min(len(labels), int(figure.get_figwidth() * 15 / longest)))
+    figure.set_figheight(figure.get_figheight() + 0.1 + 0.22 * math.ceil(len(labels) / columns))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns, handlelength=1.8, columnspacing=1.4)
 
 
