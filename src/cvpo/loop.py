@@ -75,6 +75,8 @@ class Loop:
         }
         store = CheckpointStore(self._directory.checkpoints, identity, replay_epochs=ring)
         state = self._algorithm.init(jax.random.fold_in(jax.random.key(self._seed), 0))
+        # Through NumPy, as on resuming: it forgets weak types, which would have everything compiled a second time.
+        state = jax.tree.map(jnp.asarray, jax.device_get(state))
         storage = replay.create(self._spec, ring, config.envs) if ring else None
         counters: Metrics = {"wall_seconds": 0.0, "cumulative_costs": [0.0] * self._spec.num_costs}
 
@@ -266,7 +268,7 @@ def make_learn(algorithm: Algorithm, config: OffPolicyConfig) -> Callable[..., t
     ) -> tuple[State, Info]:
         if not nothing:
             shapes = jax.eval_shape(one, state, storage, filled, key)[1]
-            nothing.update({name: jnp.full(x.shape, -jnp.inf if is_max(name) else 0.0) for name, x in shapes.items()})
+            nothing.update({name: jnp.full(x.shape, -jnp.inf if is_max(name) else 0.0, x.dtype) for name, x in shapes.items()})
         # The sums go from chunk to chunk, so that their rounding does not depend on where one ended.
         carry = (state, nothing)
         done, size = 0, 8

@@ -121,7 +121,7 @@ def test_the_update_is_traced_once_for_chunks_of_any_length():
 
     learn = make_learn(algorithm._replace(update=update), config)
     storage = rollout(SPEC)
-    state = algorithm.init(jax.random.key(0))
+    state = jax.tree.map(jnp.asarray, jax.device_get(algorithm.init(jax.random.key(0))))
     state, _ = learn(state, storage, 1, jax.random.key(0), 3, lambda fraction: None)
     once = len(traces)  # shape inference and the one compilation
     learn(state, storage, 1, jax.random.key(1), 29, lambda fraction: None)

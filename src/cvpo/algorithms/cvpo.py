@@ -36,6 +36,8 @@ class Config(CriticConfig):
     """Steps summed before a critic's target bootstraps; also the length of the traces if `retrace`."""
     particles: int = 16
     """Candidate actions per state in the E-step (a Discrete space uses all its choices)."""
+    policy_states: int = 96
+    """States of the batch that the E-step and the M-step work on; the critics learn from all."""
     kl_estep: float = 0.1
     """Bound ε₂ on KL(q ‖ old policy) in the E-step."""
     per_state: bool = False
@@ -45,12 +47,12 @@ class Config(CriticConfig):
     measured cost of recent episodes plus the change that the critic foresees."""
     limit_reserve: float = 0.1
     """Share of the limit that the measured level is kept away from it, as episodes scatter about their mean."""
-    level_smoothing: float = 0.5
+    level_smoothing: float = 0.3
     """Weight of the newest epoch in the measured cost level."""
-    level_bound: float = 0.9
+    level_bound: float = 0.7
     """Largest change of the cost that the measured level asks for in one E-step, as a share of what the KL ball
     allows; the rest is left for the reward."""
-    offset_gain: float = 0.2
+    offset_gain: float = 0.1
     """Share of the gap between limit and measured level that is added to later demands, each epoch."""
     offset_bound: float = 10.0
     """Bound of that sum, in units of the limit."""
@@ -85,7 +87,7 @@ class Config(CriticConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(self, 1, "particles", "mstep_iterations", "limit_start")
+        require_at_least(self, 1, "particles", "policy_states", "mstep_iterations", "limit_start")
         require_at_least(self, 0, "offset_gain", "offset_bound")
         require_positive(
             self, "kl_estep", "kl_mean", "kl_scale", "policy_learning_rate", "mean_dual_learning_rate",
@@ -98,8 +100,8 @@ class Config(CriticConfig):
 
 # The paper's table of hyper-parameters (appendix), where it differs from the defaults.
 PAPER: dict[str, Any] = {
-    "hidden": (256, 256), "batch_size": 300, "particles": 32, "mstep_iterations": 6, "n_step": 1,
-    "policy_learning_rate": 2e-3, "critic_learning_rate": 1e-3, "cost_level": "critic", "kl_estep": 0.1,
+    "hidden": (256, 256), "batch_size": 300, "policy_states": 300, "particles": 32, "mstep_iterations": 6,
+    "n_step": 1, "policy_learning_rate": 2e-3, "critic_learning_rate": 1e-3, "cost_level": "critic", "kl_estep": 0.1,
     "kl_mean": 1e-3, "kl_scale": 1e-4, "polyak": 0.995, "policy_polyak": 0.995, "gamma": 0.99, "envs": 20,
 }  # fmt: skip
 PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": PAPER}
@@ -143,7 +145,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             optimizer=optimizer.init(actor),
             kl_duals=jnp.ones(terms),
             dual=(jnp.zeros(()), jnp.zeros(spec.num_costs)),
-            cost_level=jnp.full(spec.num_costs, jnp.nan),
+            cost_level=jnp.full(spec.num_costs, jnp.nan, jnp.float32),
             cost_offset=jnp.zeros(spec.num_costs),
             epoch=jnp.zeros((), jnp.int32),
         )
@@ -154,10 +156,13 @@ def make(config: Config, spec: Spec) -> Algorithm:
         level = jnp.where(jnp.isnan(state.cost_level), cost, smooth)
         level = jnp.where(episodes > 0, level, state.cost_level)
         # q* meets part of any demand by drawing closer to the best of the noise, which the policy does only slowly.
-        # An integral of the gap learns how much more must be asked for.
-        gap = jnp.where(jnp.isinf(final_limits), 0.0, reserve * final_limits - level) / spec.episode_length
-        least = -config.offset_bound * jnp.where(final_limits > 0, final_limits, 1.0) / spec.episode_length
-        offset = jnp.clip(state.cost_offset + config.offset_gain * jnp.nan_to_num(gap), least, 0.0)
+        # An integral of the gap learns how much more must be asked for; clipped, or the first careless epochs would
+        # count for long.
+        unit = jnp.where(final_limits > 0, final_limits, 1.0)
+        gap = jnp.where(jnp.isinf(final_limits), 0.0, jnp.clip(reserve * final_limits - level, -unit, unit))
+        change = config.offset_gain * jnp.nan_to_num(gap) / spec.episode_length
+        least = -config.offset_bound * jnp.where(jnp.isinf(unit), 0.0, unit) / spec.episode_length
+        offset = jnp.clip(state.cost_offset + change, least, 0.0)
         return state._replace(cost_level=level, cost_offset=offset, epoch=state.epoch + 1)
 
     def thresholds(state: State, q_costs: jax.Array, prior: jax.Array) -> jax.Array:
@@ -189,7 +194,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             return head.log_prob(state.target_actor, obs, action)
 
         critic_state, info = critics.update(state.critics, batch, expect, log_prob)
-        obs = batch.obs if config.n_step == 1 else batch.obs[:, 0]
+        obs = (batch.obs if config.n_step == 1 else batch.obs[:, 0])[: config.policy_states]
 
         # E-step
         old = head.distribution(state.target_actor, obs)
