@@ -91,8 +91,8 @@ class Tracking(gym.Env):
     """Follow a signal s, uniform in [-1, 1] and new at every step, while actions cost their size.
 
     Reward 1 - (a - s)², cost a². The best policy with multiplier λ is a = s / (1 + λ): its cost is 1 / (3 (1 + λ)²) a
-    step and its reward 1 - λ² / (3 (1 + λ)²). An episode of 20 steps costs 20/3 without a limit; with the limit 20/12 the
-    multiplier is 1 and the best reward 20 (1 - 1/12).
+    step and its reward 1 - λ² / (3 (1 + λ)²). An episode of 20 steps costs 20/3 without a limit; with the limit 20/12
+    the multiplier is 1 and the best reward 20 (1 - 1/12).
     """
 
     LENGTH = 20
