@@ -75,6 +75,20 @@ def kl_terms(log_ratio: Array) -> Array:
     return jnp.where(jnp.abs(u) < 0.5, near, u * jnp.exp(u) - jnp.expm1(u))
 
 
+def state_means(weights: Array, values: Array) -> Array:
+    """Σ_k weights [B, K] values [n, B, K], per state [n, B].
+
+    The barrier keeps XLA from fusing the sum with what is computed from it: for values − means jaxlib 0.10.2 compiles
+    such a fusion wrongly for the CPU (the first feature's means for all features) once n B K passes some 40,000.
+    """
+    return jax.lax.optimization_barrier(jnp.sum(weights * values, axis=-1))
+
+
+def combine(coefficients: Array, features: Array) -> Array:
+    """x·f [B, K]; no matrix product, whose inputs GPUs may round to fewer digits."""
+    return jnp.sum(coefficients[:, None, None] * features, axis=0)
+
+
 def log_ratio(logits: Array, prior: Array) -> tuple[Array, Array]:
     """log(q / π) for q ∝ π exp(logits), and logits less their maximum in each state; 0 outside the prior's support."""
     supported = prior > 0
@@ -90,7 +104,7 @@ def tilt(logits: Array, prior: Array, features: Array) -> Tilt:
     gain = prior * jnp.expm1(u)  # q − π: keeps E_q[f] − E_π[f] accurate when q is close to π
     return Tilt(
         log_ratio=u,
-        mean=jnp.mean(jnp.sum(gain * features, axis=-1), axis=-1),
+        mean=jnp.mean(state_means(gain, features), axis=-1),
         kl=jnp.mean(jnp.sum(prior * kl_terms(u), axis=-1)),
         shortfall=-jnp.mean(jnp.sum((prior + gain) * below, axis=-1)),
     )
@@ -99,7 +113,7 @@ def tilt(logits: Array, prior: Array, features: Array) -> Tilt:
 def deviations(at: Tilt, prior: Array, features: Array) -> Array:
     """D [n, B K] with D Dᵀ = ∇²A, the mean over states of the covariance of the features under q."""
     q = prior * jnp.exp(at.log_ratio)
-    centred = features - jnp.sum(q * features, axis=-1, keepdims=True)
+    centred = features - state_means(q, features)[..., None]
     return (jnp.sqrt(q / prior.shape[0]) * centred).reshape(features.shape[0], -1)
 
 
@@ -170,7 +184,7 @@ def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
         short = jnp.all(jnp.abs(moved) <= 0.01 * jnp.max(s.x))
         exact_move = jnp.where(x > 0, s.step * s.direction, -s.x)
         coefficients = jnp.where(short, exact_move, x)
-        logits = jnp.where(short, s.logits, 0.0) + jnp.tensordot(coefficients, problem.features, axes=1)
+        logits = jnp.where(short, s.logits, 0.0) + combine(coefficients, problem.features)
         at = tilt(logits, problem.prior, problem.features)
         value, gradient = _value_and_gradient(problem, x, at)
         certificate = certify(problem, x, at)
@@ -205,7 +219,7 @@ def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
     infinity = jnp.array(jnp.inf, dtype)
     first = _Search(
         x=start,
-        logits=jnp.tensordot(start, problem.features, axes=1),
+        logits=combine(start, problem.features),
         value=infinity,  # so that the first pass accepts the start itself
         gradient=jnp.zeros_like(start),
         direction=jnp.zeros_like(start),
@@ -234,14 +248,47 @@ def _value_and_gradient(problem: Problem, x: Array, at: Tilt) -> tuple[Array, Ar
 
 
 def _direction(problem: Problem, x: Array, at: Tilt, gradient: Array, reach: Array) -> tuple[Array, Array, Array]:
-    """The direction among the variables off their bound, the first step to try along it, and the next reach.
-
-    Newton's step is cut to a radius in each principal direction of the Hessian, so that flat ones (costs that agree,
-    temperatures at which q no longer changes) move far, but never drown the others.
-    """
+    """The direction among the variables off their bound, the first step to try along it, and the next reach."""
     root = deviations(at, problem.prior, problem.features)
-    hessian = root @ root.T
+    hessian = jnp.matmul(root, root.T, precision=jax.lax.Precision.HIGHEST)
+    a = problem.denominator
+    size = jnp.dot(a, x)
+
+    class Trial(NamedTuple):
+        free: Array  # [n] the variables to move
+        pinned: Array  # [n] moves of the variables that go to their bound
+        direction: Array
+        reach: Array
+        blocked: Array  # [] whether the direction led others past their bound
+
+    def attempt(trial: Trial) -> Trial:
+        slope = gradient + hessian @ trial.pinned
+        moves, next_reach = _moves(problem, x, at, slope, root, hessian, trial.free, reach)
+        blocked = trial.free & (x + moves < 0) & (a * x <= 0.5 * size)
+        return Trial(
+            free=trial.free & ~blocked,
+            pinned=jnp.where(blocked, -x, trial.pinned),
+            direction=trial.pinned + moves,
+            reach=next_reach,
+            blocked=jnp.any(blocked),
+        )
+
+    zero = jnp.zeros_like(x)
     free = problem.usable & ((x > 0) | (gradient < 0))
+    last = jax.lax.while_loop(lambda t: t.blocked, attempt, Trial(free, zero, zero, reach, jnp.array(True)))
+    change = jnp.dot(a, last.direction)
+    step = jnp.minimum(1.0, 0.9 * size / jnp.maximum(-change, 1e-30))
+    return last.direction, jnp.where(size + change > _STEEPEST, 0.0, step), last.reach
+
+
+def _moves(
+    problem: Problem, x: Array, at: Tilt, slope: Array, root: Array, hessian: Array, free: Array, reach: Array
+) -> tuple[Array, Array]:
+    """Newton's step among the free variables, and the next reach.
+
+    It is cut to a radius in each principal direction of the Hessian, so that flat ones (costs that agree, temperatures
+    at which q no longer changes) move far, but never drown the others.
+    """
     curvature = jnp.where(free[:, None] & free[None, :], hessian, 0.0)
     a = jnp.where(free, problem.denominator, 0.0)
     along = jnp.outer(a, a) / jnp.maximum(jnp.dot(a, a), 1.0)
@@ -249,25 +296,24 @@ def _direction(problem: Problem, x: Array, at: Tilt, gradient: Array, reach: Arr
     trace = jnp.trace(hessian) + 1e-30
     excluded = 2.0 * trace * jnp.diag((~free).astype(x.dtype))  # apart from the flat directions, not among them
     matrices = jnp.stack([curvature, across @ curvature @ across + 2.0 * trace * along]) + excluded
-    slopes = jnp.stack([jnp.where(free, gradient, 0.0), across @ gradient])
+    slopes = jnp.stack([jnp.where(free, slope, 0.0), across @ slope])
     _, vectors = jnp.linalg.eigh(matrices)
     # Squares of sums keep the digits of small eigenvalues; those that eigh returns have errors of 1e-7 of the largest.
-    values = jnp.sum(jnp.einsum("sij,ik->sjk", jnp.where(free[:, None], vectors, 0.0), root) ** 2, axis=-1)
-    lengths = jnp.einsum("sij,si->sj", vectors, slopes) / jnp.maximum(values, 1e-13 * trace)
-    radius = jnp.stack([_GROWTH * jnp.sqrt(jnp.dot(x, x)), reach])
-    newton, settling = -jnp.einsum("sij,sj->si", vectors, jnp.clip(lengths, -radius[:, None], radius[:, None]))
+    movable = jnp.where(free[:, None], vectors, 0.0)
+    projected = jnp.einsum("sij,ik->sjk", movable, root, precision=jax.lax.Precision.HIGHEST)
+    values = jnp.maximum(jnp.sum(projected**2, axis=-1), 1e-13 * trace)
+    lengths = jnp.einsum("sij,si->sj", vectors, slopes) / values
+    far = _GROWTH * jnp.sqrt(jnp.dot(x, x))
+    radius = jnp.stack([far, jnp.minimum(reach, far)])[:, None]
+    newton, settling = -jnp.einsum("sij,sj->si", vectors, jnp.clip(lengths, -radius, radius))
 
-    # Where the KL bound asks for more than the curvature along x can give, the temperature falls in steps, like a
-    # homotopy, and only once the limits are met at the present one: Newton's method reaches about as far as a change
-    # of one in the logits.
-    distance = jnp.max(jnp.abs(lengths[1]))
+    # Where the KL bound is so slack that x would grow much, the temperature falls in steps, like a homotopy, and only
+    # once the limits are met at the present one: Newton's method reaches about as far as a change of one in the logits.
     deficit = problem.kl_limit - at.kl
+    distance = jnp.max(jnp.abs(lengths[1]))
     negligible = 0.5 * TARGET_RESIDUAL * spread_in_ball(problem.kl_limit) * jnp.sum(x)
     coldest = jnp.minimum(deficit, at.shortfall) < negligible
-    hold = (jnp.sum((x @ root) ** 2) < deficit) & ((distance > 1.0) | coldest)
-    direction = jnp.where(free, jnp.where(hold, across @ settling, newton), 0.0)
-    next_reach = jnp.where(hold, 4.0 * jnp.maximum(jnp.minimum(distance, reach), 1.0), reach)
-
-    size, change = jnp.dot(problem.denominator, x), jnp.dot(problem.denominator, direction)
-    step = jnp.minimum(1.0, 0.9 * size / jnp.maximum(-change, 1e-30))
-    return direction, jnp.where(size + change > _STEEPEST, 0.0, step), next_reach
+    growing = jnp.dot(a, newton) > 0.5 * jnp.dot(problem.denominator, x)
+    hold = (deficit > 0) & (coldest | (growing & (distance > 1.0)))
+    next_reach = jnp.where(hold, 4.0 * jnp.maximum(jnp.minimum(distance, radius[1, 0]), 1.0), reach)
+    return jnp.where(free, jnp.where(hold, across @ settling, newton), 0.0), next_reach
