@@ -1,0 +1,64 @@
+"""Cores of their own for processes that know nothing of each other, by one lock file for each core of the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+CAN_PIN = hasattr(os, "sched_setaffinity")  # not on macOS
+
+
+def available() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if CAN_PIN else os.cpu_count() or 1
+
+
+class CoreClaim:
+    """`count` cores that no other claim has; all that there are if so many are not free.
+
+    The system frees them when this process ends, however it ends.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._locks: list[int] = []
+        self.cores: set[int] = set()
+        if not CAN_PIN:
+            return
+        directory = Path(tempfile.gettempdir()) / f"cvpo-cores-{os.getuid()}"
+        directory.mkdir(exist_ok=True)
+        everything = os.sched_getaffinity(0)
+        for core in sorted(everything):
+            if len(self.cores) < count:
+                lock = os.open(directory / str(core), os.O_RDWR | os.O_CREAT, 0o600)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    os.close(lock)
+                else:
+                    self._locks.append(lock)
+                    self.cores.add(core)
+        if len(self.cores) < count:
+            self.release()
+            self.cores = everything
+
+    @contextlib.contextmanager
+    def inherited(self) -> Iterator[None]:
+        """A process that is started in this context has the claimed cores from its first instruction on."""
+        if not CAN_PIN:
+            yield
+            return
+        own = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, self.cores)  # of this thread alone, and of what it starts
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, own)
+
+    def release(self) -> None:
+        for lock in self._locks:
+            os.close(lock)
+        self._locks = []
