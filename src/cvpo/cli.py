@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -137,24 +137,110 @@ def render(arguments: Sequence[str]) -> None:
         episodes: int = 1,
         seed: int = 0,
         fps: int = 30,
-        view: str = "rgb_array",
+        view: Literal["top", "3d"] | None = None,
     ) -> None:
         """Write a film of the deterministic policy of a run.
 
         Args:
             run: A run directory.
-            output: An mp4 (extra: video) or gif file; RUN/videos/episode.mp4, or .gif without that extra.
+            output: An mp4 (extra: video, else a gif) or gif file; RUN/videos/episode.mp4 if not given.
             env: A task or Gymnasium id, if other than it was trained on.
             episodes: Episodes to film, one after the other.
             seed: Seed of the environment.
             fps: Frames per second.
-            view: Render mode of the environment; built-in tasks have rgb_array (from above) and rgb_array_3d.
+            view: How a built-in task is seen: from above, or in MuJoCo's 3D picture (needs GL).
         """
         from cvpo.rendering import render
 
         print(render(run, output, env, episodes, seed, fps, view))
 
     tyro.cli(command, prog="cvpo render", args=arguments)
+
+
+def sweep(arguments: Sequence[str]) -> None:
+    """Train every combination of tasks, algorithms, settings and seeds."""
+
+    def command(
+        tasks: tuple[str, ...],
+        steps: int,
+        algorithms: tuple[str, ...] = ("cvpo",),
+        seeds: tuple[int, ...] = (1,),
+        set: tuple[str, ...] = (),
+        preset: str = "default",
+        cost_limit: tuple[float, ...] = (),
+        output: Path = Path("runs"),
+        workers: int | None = None,
+        cores: int = 1,
+        ray: str | None = None,
+        retries: int = 3,
+        discard_checkpoints: bool = False,
+    ) -> None:
+        """Train a grid of runs in OUTPUT/TASK/ALGORITHM+SETTINGS/seed-N. The same command goes on after a stop.
+
+        Args:
+            tasks: Tasks or Gymnasium ids; module:id imports the module that registers the id.
+            steps: Environment steps of each run.
+            algorithms: The methods; `cvpo algorithms` lists them.
+            seeds: How many seeds, counted from 0; or, if more than one number is given, the seeds themselves.
+            set: Settings and the values that they take: particles=16,32 hidden=[64],[64,64]
+            preset: Named settings to start from.
+            cost_limit: Cost per episode to stay below, one number for each constraint; a built-in task has its own.
+            output: Where the runs are written.
+            workers: Runs at once; by default as many as the cores suffice for.
+            cores: Cores for each run.
+            ray: Train on a Ray cluster (extra: ray): auto, HOST:PORT, or local to start one here.
+            retries: How often a run goes on after its process died.
+            discard_checkpoints: Delete the checkpoints of a run, most of its size, once it is done.
+        """
+        from cvpo.experiments import grid, sweep
+        from cvpo.experiments.spec import parse_settings
+
+        numbers = range(seeds[0]) if len(seeds) == 1 else seeds
+        limits = cost_limit or None
+        specs = grid(tasks, algorithms, numbers, steps, settings=parse_settings(set), preset=preset, cost_limit=limits)
+        ended = sweep(
+            specs, output, workers=workers, cores=cores, ray=ray, retries=retries, discard_checkpoints=discard_checkpoints
+        )
+        sys.exit(any(status.state == "failed" for status in ended))
+
+    tyro.cli(command, prog="cvpo sweep", args=arguments)
+
+
+def reproduce(arguments: Sequence[str]) -> None:
+    """Run the paper's experiments, or a part of them, and draw its figures."""
+
+    def command(
+        scale: Literal["quick", "paper"] = "quick",
+        tasks: tuple[str, ...] = (),
+        algorithms: tuple[str, ...] = (),
+        seeds: int | None = None,
+        preset: str | None = None,
+        output: Path = Path("reproduction"),
+        workers: int | None = None,
+        ray: str | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Train the paper's grid into OUTPUT/runs and report on it in OUTPUT/report. Goes on after a stop.
+
+        Args:
+            scale: The paper's seeds and steps, or few enough of both for one night of a laptop.
+            tasks: Some of the five tasks only.
+            algorithms: Some of the methods only; cvpo-no-kl is the ablation of the M-step's KL constraint.
+            seeds: How many seeds, if other than the scale's.
+            preset: Named settings, if other than the scale's: those of the paper for paper, the defaults for quick.
+            output: Where runs and report are written.
+            workers: Runs at once; by default one for each core.
+            ray: Train on a Ray cluster (extra: ray): auto, HOST:PORT, or local to start one here.
+            dry_run: Only say what would be run, and how long it takes.
+        """
+        from cvpo.experiments.reproduce import reproduce
+
+        ended = reproduce(
+            scale, tasks, algorithms, seeds, preset, output=output, workers=workers, ray=ray, dry_run=dry_run
+        )
+        sys.exit(any(status.state == "failed" for status in ended))
+
+    tyro.cli(command, prog="cvpo reproduce", args=arguments)
 
 
 def report(arguments: Sequence[str]) -> None:
@@ -206,6 +292,8 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "train": train,
     "evaluate": evaluate,
     "render": render,
+    "sweep": sweep,
+    "reproduce": reproduce,
     "report": report,
     "tasks": tasks,
     "algorithms": algorithms,

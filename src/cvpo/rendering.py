@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import gymnasium as gym
@@ -20,21 +19,20 @@ def render(
     episodes: int = 1,
     seed: int = 0,
     fps: int = 30,
-    view: str = "rgb_array",
+    view: str | None = None,
 ) -> Path:
     """Film the deterministic policy of a run and return the file's path.
 
-    output: an mp4 or gif file; RUN/videos/episode.mp4 if not given, or .gif where no mp4 can be written.
+    output: an mp4 or gif file, RUN/videos/episode.mp4 if not given; where no mp4 can be written it becomes a gif.
     env: if other than it was trained on; a callable must make an environment that renders.
+    view: of a built-in task: "top" (from above) or "3d" (needs GL).
     """
     policy = load(run)
-    if output is None:
-        ending = "mp4" if importlib.util.find_spec("imageio_ffmpeg") else "gif"
-        output = Path(run) / "videos" / f"episode.{ending}"
-    output = Path(output)
+    output = Path(output) if output is not None else Path(run) / "videos" / "episode.mp4"
     output.parent.mkdir(parents=True, exist_ok=True)
     source = env if env is not None else policy.info["environment"]
-    game: gym.Env = make_plain(source, render_mode=view)
+    options = {"view": view} if view is not None else {}
+    game: gym.Env = make_plain(source, render_mode="rgb_array", **options)
     length = policy.info["spec"]["episode_length"]
     frames: list[np.ndarray] = []
     try:
@@ -49,8 +47,7 @@ def render(
                     break
     finally:
         game.close()
-    write_film(output, frames, fps)
-    return output
+    return write_film(output, frames, fps)
 
 
 def _frame(game: gym.Env) -> np.ndarray:

@@ -49,7 +49,7 @@ class Config(CriticConfig):
     """Share of the limit that the measured level is kept away from it, as episodes scatter about their mean."""
     level_smoothing: float = 0.3
     """Weight of the newest epoch in the measured cost level."""
-    level_bound: float = 0.7
+    level_bound: float = 0.8
     """Largest change of the cost that the measured level asks for in one E-step, as a share of what the KL ball
     allows; the rest is left for the reward."""
     offset_gain: float = 0.1
@@ -73,8 +73,8 @@ class Config(CriticConfig):
     """Trust region of the policy's covariance."""
     mean_dual_learning_rate: float = 1.0
     scale_dual_learning_rate: float = 100.0
-    max_dual: float = 1e4
-    """Upper bound of the trust-region multipliers."""
+    max_dual: float = 30.0
+    """Upper bound of the trust-region multipliers: after a spike they fall slowly, and meanwhile nothing moves."""
     enforce_trust_region: bool = False
     """Step back towards the old policy whenever the M-step leaves its trust region."""
     policy_polyak: float = 0.98
@@ -102,7 +102,8 @@ class Config(CriticConfig):
 PAPER: dict[str, Any] = {
     "hidden": (256, 256), "batch_size": 300, "policy_states": 300, "particles": 32, "mstep_iterations": 6,
     "n_step": 1, "policy_learning_rate": 2e-3, "critic_learning_rate": 1e-3, "cost_level": "critic", "kl_estep": 0.1,
-    "kl_mean": 1e-3, "kl_scale": 1e-4, "polyak": 0.995, "policy_polyak": 0.995, "gamma": 0.99, "envs": 20,
+    "kl_mean": 1e-3, "kl_scale": 1e-4, "max_dual": 1e4, "polyak": 0.995, "policy_polyak": 0.995, "gamma": 0.99,
+    "envs": 20,
 }  # fmt: skip
 PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": PAPER}
 
