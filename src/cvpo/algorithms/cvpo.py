@@ -30,6 +30,8 @@ class Config(CriticConfig):
     """Widths of the hidden layers of every network."""
     batch_size: int = 256
     """Transitions in a gradient step."""
+    update_ratio: float = 0.25
+    """Gradient steps per environment step."""
     polyak: float = 0.99
     """Weight of the old target critics in each averaging step."""
     n_step: int = 8
