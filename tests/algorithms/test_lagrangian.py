@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from offpolicy_batch import ENVS, LENGTH, rollout, spec
+from offpolicy_batch import ENVS, KEY, LENGTH, TINY, batch, rollout, spec
 
 from cvpo.algorithms import ALGORITHMS, make_config
 from cvpo.algorithms.lagrangian import MultiplierConfig, heeded, make_penalty
@@ -87,6 +87,16 @@ def test_presets_and_twins(name):
     paper = make_config(name, "paper")
     assert isinstance(paper, MultiplierConfig) == constrained == ALGORITHMS[name].constrained
     assert getattr(paper, "cost_level", "critic") == "critic" and paper.batch_size == 300
+
+
+@pytest.mark.parametrize("name", ["sac-lag", "td3-lag", "ddpg-lag"])
+def test_a_learners_state_keeps_its_types(name):
+    """Otherwise the second update of a run would be compiled anew."""
+    algorithm = ALGORITHMS[name].make(make_config(name, overrides=TINY), spec(1.0))
+    start = jax.eval_shape(algorithm.init, KEY)
+    after, _ = jax.eval_shape(algorithm.update, jax.eval_shape(algorithm.observe, start, rollout(5.0)), batch(), KEY)
+    types = [[(x.shape, x.dtype, x.weak_type) for x in jax.tree.leaves(state)] for state in (start, after)]
+    assert types[0] == types[1]
 
 
 def test_bad_settings_are_named():

@@ -5,6 +5,7 @@ Shapes: B states, K next actions, d components of an action, E critics.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -66,7 +67,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
     def init(key: Key) -> State:
         critic_key, actor_key = jax.random.split(key)
         actor = networks.squashed_init(actor_key, spec.obs_size, spec.action_size, config.hidden)
-        log_temperature = jnp.log(config.temperature)
+        log_temperature = jnp.asarray(math.log(config.temperature), float)
         return State(
             critics=critics.init(critic_key),
             actor=actor,

@@ -29,7 +29,7 @@ class PIDState(NamedTuple):
 
 
 def pid_init(constraints: int) -> PIDState:
-    return PIDState(jnp.zeros(constraints), jnp.full(constraints, jnp.inf))
+    return PIDState(jnp.zeros(constraints), jnp.full(constraints, jnp.inf, float))
 
 
 def pid_update(
