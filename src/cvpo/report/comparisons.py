@@ -16,7 +16,7 @@ from cvpo.report.style import columns_of_axes, cost_axis, looks
 def convergence_boxes(study: Study) -> Figure:
     """Box plots of the epochs' costs after convergence, all seeds together: quartiles, minimum and maximum."""
     constraints = study.all_constraints()
-    figure, columns = columns_of_axes(len(constraints), 1, height=_height(study), margin=_margin(study))
+    figure, columns = columns_of_axes(len(constraints), 1, height=_height(study), labels=_label_width(study))
     colors = looks(study.methods)
     for constraint, (axes,) in zip(constraints, columns, strict=True):
         for place, method in enumerate(study.methods):
@@ -40,7 +40,9 @@ def final_intervals(study: Study) -> Figure:
     """Interquartile means of final reward and cost with 95% bootstrap intervals, by task and over all tasks."""
     rows = 1 + max(len(study.limits(task)) for task in study.tasks)
     together = len(study.tasks) > 1
-    figure, columns = columns_of_axes(len(study.tasks) + together, rows, height=_height(study), margin=_margin(study))
+    figure, columns = columns_of_axes(
+        len(study.tasks) + together, rows, height=_height(study), labels=_label_width(study)
+    )
     for task, axes in zip(study.tasks, columns, strict=False):
         constraints = study.constraints(task)
         _draw_intervals(axes[0], study, {m: [_finals(study, task, m)] for m in study.methods})
@@ -129,11 +131,11 @@ def _label_methods(axes: Axes, study: Study) -> None:
 
 
 def _height(study: Study) -> float:
-    return 0.9 + 0.24 * len(study.methods)
+    return 1.0 + 0.23 * len(study.methods)
 
 
-def _margin(study: Study) -> float:
-    return 0.065 * max(map(len, _labels(study)))  # a character is about that wide
+def _label_width(study: Study) -> float:
+    return 0.15 + 0.068 * max(map(len, _labels(study)))  # inches: a character is about that wide
 
 
 def _labels(study: Study) -> list[str]:

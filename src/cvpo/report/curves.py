@@ -19,7 +19,9 @@ from cvpo.report.style import (
     columns_of_axes,
     cost_axis,
     grid_of_axes,
+    label_reward,
     label_steps,
+    legend_above,
     looks,
     rendered,
     styled,
@@ -43,13 +45,13 @@ def training_curves(study: Study, methods: Sequence[str]) -> Figure:
             for constraint, below in zip(constraints, axes[1:], strict=False):
                 _draw_mean(below, runs, lambda run, i=constraint.index: run.costs[i], colors[method])  # type: ignore[misc]
         axes[0].set_title(task)
-        axes[0].set_ylabel("reward")
+        label_reward(axes[0])
         for constraint, below in zip(constraints, axes[1:], strict=False):
             _label_cost(below, constraint, len(constraints))
         for unused in axes[1 + len(constraints) :]:
             unused.set_visible(False)
         for used in axes[: 1 + len(constraints)]:
-            label_steps(used, title=used is axes[len(constraints)])
+            label_steps(used)
     add_legend(figure, methods, colors, limit=True)
     return figure
 
@@ -57,7 +59,7 @@ def training_curves(study: Study, methods: Sequence[str]) -> Figure:
 def reward_against_cost(study: Study) -> Figure:
     """Reward over all the cost paid so far, on a log axis: the further up and left, the less a reward has cost."""
     constraints = study.all_constraints()
-    figure, columns = columns_of_axes(len(constraints), 1, height=2.2)
+    figure, columns = columns_of_axes(len(constraints), 1, height=2.3)
     colors = looks(study.methods)
     for constraint, (axes,) in zip(constraints, columns, strict=True):
         for method in study.methods:
@@ -68,10 +70,10 @@ def reward_against_cost(study: Study) -> Figure:
                 grid = common_grid([np.log10(cost) for cost, _ in curves], points=200)
                 rewards = np.array([on_grid(grid, np.log10(cost), reward) for cost, reward in curves])
                 _draw_band(axes, 10.0**grid, *mean_and_deviation(rewards), colors[method])
-        axes.set_xscale("log")
+        axes.set_xscale("log", subs=[])
         axes.set_title(constraint.name)
         axes.set_xlabel("cumulative cost")
-        axes.set_ylabel("reward")
+        label_reward(axes)
     add_legend(figure, study.methods, colors, limit=False)
     return figure
 
@@ -85,7 +87,7 @@ def reward_by_cost(run: Run, constraint: int) -> tuple[np.ndarray, np.ndarray]:
 
 def limit_satisfaction(study: Study) -> Figure:
     """How probable it is, as training goes on, that an epoch's cost is within all limits."""
-    figure, columns = columns_of_axes(len(study.tasks), 1, height=2.0)
+    figure, columns = columns_of_axes(len(study.tasks), 1, height=2.1)
     colors = looks(study.methods)
     for task, (axes,) in zip(study.tasks, columns, strict=True):
         for method in study.methods:
@@ -133,12 +135,10 @@ def run_figure(run: Run) -> Figure:
             style = {"color": "#E69F00", "linewidth": 1.2, "alpha": 0.9, "zorder": 1.95}
             axes.plot(run.steps[measured], evaluated[measured], label="deterministic policy", **style)  # type: ignore[arg-type]
         label_steps(axes)
-    row[0].set_ylabel("reward")
+    label_reward(row[0])
     for constraint, axes in zip(constraints, row[1:], strict=True):
         _label_cost(axes, constraint, len(constraints))
-    handles, labels = row[-1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
-    figure.suptitle(f"{method} on {task}", fontsize=11)
+    legend_above(figure, *row[-1].get_legend_handles_labels(), title=f"{method} on {task}")
     return figure
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
@@ -21,6 +22,8 @@ INK = "#333333"
 PAGE_WIDTH = 11.5
 """Inches that the axes of a figure may take side by side."""
 MAX_COLUMNS = 6
+LABELS = 0.58
+"""Inches for numbers and a name beside an axis."""
 FAR = 5.0
 """Costs beyond this many limits make an axis logarithmic."""
 LIMIT: dict[str, Any] = {"color": INK, "linestyle": (0, (4, 2.5)), "linewidth": 1.1, "zorder": 1.9}
@@ -74,21 +77,42 @@ def styled() -> Iterator[None]:
 
 
 def grid_of_axes(
-    rows: int, columns: int, *, width: float = 2.4, height: float = 1.75, margin: float = 0.0
+    rows: int, columns: int, *, width: float = 2.3, height: float = 1.9, labels: float | None = None
 ) -> tuple[Figure, list[list[Axes]]]:
-    """A figure and its rows x columns axes, each of the given size in inches, with a margin for long labels."""
-    size = (max(min(columns * width, PAGE_WIDTH), 4.2) + margin, rows * height)
-    figure = Figure(figsize=size, layout="constrained")
+    """A figure and its rows x columns axes, each with its surroundings of the given size in inches.
+
+    labels: what the first column's labels need, if they are long and the other columns have none.
+    """
+    margin = LABELS if labels is None else labels
+    size = (max(min(columns * width, PAGE_WIDTH), 4.2) + margin - LABELS, rows * height)
+    figure = Figure(figsize=size)
     FigureCanvasAgg(figure)
-    return figure, [list(row) for row in figure.subplots(rows, columns, squeeze=False)]
+    axes = figure.subplots(rows, columns, squeeze=False)
+    gap = LABELS + 0.05 if labels is None else 0.2
+    _arrange(figure, left=margin, between=gap)
+    return figure, [list(row) for row in axes]
+
+
+def _arrange(figure: Figure, *, left: float, between: float, top: float = 0.0) -> None:
+    """Place the axes by the room, in inches, that labels need. Matplotlib's own layouts take longer than drawing."""
+    rows, columns = figure.axes[0].get_gridspec().get_geometry()  # type: ignore[union-attr]
+    width, height = figure.get_size_inches()
+    figure.subplots_adjust(
+        left=left / width,
+        right=1.0 - 0.12 / width,
+        bottom=0.45 / height,
+        top=1.0 - (0.28 + top) / height,
+        wspace=between * columns / max(width - left - 0.12 - between * (columns - 1), 0.1),
+        hspace=0.64 * rows / max(height - top - 0.73 - 0.64 * (rows - 1), 0.1),
+    )
 
 
 def columns_of_axes(
-    count: int, rows: int, *, height: float = 1.75, margin: float = 0.0
+    count: int, rows: int, *, height: float = 1.9, labels: float | None = None
 ) -> tuple[Figure, list[list[Axes]]]:
     """A figure and its `count` columns of `rows` axes; columns that a page has no room for go below the others."""
     across = min(count, MAX_COLUMNS)
-    figure, axes = grid_of_axes(rows * math.ceil(count / across), across, height=height, margin=margin)
+    figure, axes = grid_of_axes(rows * math.ceil(count / across), across, height=height, labels=labels)
     columns: list[list[Axes]] = []
     for block in range(0, len(axes), rows):
         for column in range(across):
@@ -102,17 +126,35 @@ def columns_of_axes(
 
 
 def add_legend(figure: Figure, methods: Sequence[str], looks: dict[str, Look], limit: bool) -> None:
-    """Name the methods above the axes, in additional height."""
+    """Name the methods above the axes."""
     handles = [Line2D([], [], color=looks[m].color, linestyle=looks[m].dashes, linewidth=2) for m in methods]
     labels = list(methods)
     if limit:
         handles.append(Line2D([], [], **LIMIT))
         labels.append("cost limit")
+    legend_above(figure, handles, labels)
+
+
+def legend_above(figure: Figure, handles: Sequence[Artist], labels: Sequence[str], title: str | None = None) -> None:
+    """A legend in additional height above the axes."""
     # as many columns as the width holds: about 15 characters to the inch, and 5 for the line
     longest = max(map(len, labels)) + 5
     columns = max(1, min(len(labels), int(figure.get_figwidth() * 15 / longest)))
-    figure.set_figheight(figure.get_figheight() + 0.1 + 0.22 * math.ceil(len(labels) / columns))
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns, handlelength=1.8, columnspacing=1.4)
+    lines = math.ceil(len(labels) / columns) + (title is not None)
+    height = 0.05 + 0.2 * lines
+    figure.set_figheight(figure.get_figheight() + height)
+    _arrange(figure, left=LABELS, between=LABELS + 0.05, top=height)
+    figure.legend(
+        handles,
+        labels,
+        title=title,
+        title_fontsize=11,
+        loc="upper center",
+        ncols=columns,
+        handlelength=1.8,
+        columnspacing=1.4,
+        borderaxespad=0.2,
+    )
 
 
 def cost_axis(axes: Axes, limit: float, *, vertical: bool = False) -> None:
@@ -139,34 +181,33 @@ def cost_axis(axes: Axes, limit: float, *, vertical: bool = False) -> None:
         axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
         set_range(0.0, 1.1 * high)
     else:
+        axis.set_major_locator(MaxNLocator(5))
         set_range(min(low, 0.0), high + 0.05 * (high - min(low, 0.0)))
 
 
-def label_steps(axes: Axes, *, title: bool = True) -> None:
-    if title:
-        axes.set_xlabel("environment steps")
+def label_steps(axes: Axes) -> None:
+    axes.set_xlabel("environment steps")
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
     axes.set_xlim(left=0)
+
+
+def label_reward(axes: Axes) -> None:
+    axes.set_ylabel("reward")
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
 
 
 def short_number(value: float) -> str:
     """1500000 as "1.5M"."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
-            return f"{value / size:g}{letter}"
-    return f"{value:g}"
+            return f"{value / size:.4g}{letter}"
+    return f"{value:.4g}"
 
 
 def rendered(figure: Figure, formats: Sequence[str]) -> dict[str, bytes]:
-    """The figure as the bytes of a file in each format.
-
-    `Figure.savefig` would lay the figure out and draw it twice for each.
-    """
-    layout = figure.get_layout_engine()
-    if layout is not None:
-        layout.execute(figure)
-        figure.set_layout_engine("none")
+    """The figure as the bytes of a file in each format; `Figure.savefig` would draw it twice for each."""
     figure.set_dpi(160)
     files = {}
     for name in formats:
