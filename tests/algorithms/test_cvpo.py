@@ -161,7 +161,8 @@ def test_a_demand_is_bounded_by_what_the_trust_region_can_change():
 
 
 def test_what_is_asked_for_grows_while_the_cost_stays_above_its_limit():
-    algorithm = learner.make(make_config("cvpo", None, QUICK | {"offset_gain": 0.5, "limit_reserve": 0.0}), SPEC)
+    settings = {"offset_gain": 0.5, "limit_reserve": 0.0, "level_smoothing": 1.0}
+    algorithm = learner.make(make_config("cvpo", None, QUICK | settings), SPEC)
     state = algorithm.init(jax.random.key(0))
     data = jax.tree.map(lambda x: x[0], rollout(SPEC))
     above, below = (data._replace(costs=jnp.full_like(data.costs, cost)) for cost in (0.2, 0.0))
