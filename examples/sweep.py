@@ -1,0 +1,28 @@
+"""A sweep: every combination of tasks, algorithms, settings and seeds, on all cores; then a report on all of them.
+
+Stop it at any time: started again, it goes on where it was. The same sweep as a command:
+
+    cvpo sweep --tasks Car-Circle --algorithms ppo-lag trpo-lag --seeds 2 --steps 60000 --set gae_lambda=0.9,0.97 \
+        --output runs/sweep
+    cvpo report runs/sweep
+"""
+
+from cvpo.experiments import grid, sweep
+from cvpo.report import write_report
+
+
+def main() -> None:
+    specs = grid(
+        tasks=["Car-Circle"],
+        algorithms=["ppo-lag", "trpo-lag"],
+        seeds=range(2),
+        steps=60_000,
+        settings={"gae_lambda": [0.9, 0.97]},
+    )
+    for run in sweep(specs, "runs/sweep"):
+        print(f"{run.spec.method:<30} seed {run.spec.seed}: {run.state}, reward {run.latest['train/reward']:.1f}")
+    print(write_report(["runs/sweep"], "runs/sweep-report"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""The experiments of the paper's section 4 as a list of runs, and how long they take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cvpo.algorithms import make_config
+from cvpo.config import did_you_mean
+from cvpo.envs import TASKS
+from cvpo.experiments.spec import RunSpec
+
+# The algorithm of each method, its settings beyond the preset, and whether it learns from a replay.
+METHODS: dict[str, tuple[str, dict[str, Any], bool]] = {
+    "cvpo": ("cvpo", {}, True),
+    "sac-lag": ("sac-lag", {}, True),
+    "td3-lag": ("td3-lag", {}, True),
+    "ddpg-lag": ("ddpg-lag", {}, True),
+    "trpo": ("trpo", {}, False),
+    "trpo-lag": ("trpo-lag", {}, False),
+    "ppo-lag": ("ppo-lag", {}, False),
+    "cpo": ("cpo", {}, False),
+    "cvpo-no-kl": ("cvpo", {"kl_constraint": False}, True),  # the ablation of the M-step's trust region
+}
+EPISODES = 20  # in an epoch, as in the paper's table of hyper-parameters
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is run of the paper's grid. (The paper does not print its number of epochs.)"""
+
+    seeds: int
+    epochs: int  # of the methods with a replay
+    on_policy_epochs: int  # of the others, which need many more samples
+    preset: str
+
+
+SCALES = {
+    "paper": Scale(seeds=10, epochs=300, on_policy_epochs=1200, preset="paper"),
+    "quick": Scale(seeds=3, epochs=20, on_policy_epochs=60, preset="default"),
+}
+
+# Milliseconds of one core: for a step (collecting, evaluating, and an on-policy method's learning) and for an update of
+# the methods with a replay. docs/experiments.md says how they were measured.
+COSTS: dict[str, dict[str, tuple[float, float]]] = {}
+
+
+def paper_grid(
+    scale: str,
+    tasks: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    seeds: int | None = None,
+    preset: str | None = None,
+) -> list[RunSpec]:
+    """The runs of the paper, or those of some tasks and methods; the first seed of all comes first."""
+    chosen = SCALES[_known("scale", scale, SCALES)]
+    tasks = [_known("task", task, TASKS) for task in tasks or TASKS]
+    methods = [_known("method", method, METHODS) for method in methods or METHODS]
+    specs = []
+    for seed in range(chosen.seeds if seeds is None else seeds):
+        for task in tasks:
+            for method in methods:
+                algorithm, settings, replay = METHODS[method]
+                epochs = chosen.epochs if replay else chosen.on_policy_epochs
+                steps = epochs * EPISODES * TASKS[task].episode_length
+                specs.append(RunSpec(task, algorithm, steps, seed, preset=preset or chosen.preset, config=settings))
+    return specs
+
+
+def estimate_hours(specs: Sequence[RunSpec], concurrency: int) -> float:
+    """Hours that the runs take, `concurrency` at once with a core each, on a machine like the one measured."""
+    milliseconds = 0.0
+    for spec in specs:
+        config = make_config(spec.algorithm, spec.preset, dict(spec.config))
+        step, update = COSTS[spec.preset][spec.algorithm]
+        milliseconds += spec.steps * (step + update * getattr(config, "update_ratio", 0.0))
+    return milliseconds / concurrency / 3_600_000
+
+
+def _known(kind: str, name: str, names: dict[str, Any]) -> str:
+    if name not in names:
+        raise ValueError(f"the paper has no {kind} {name!r}{did_you_mean(name, names)}")
+    return name

@@ -1,0 +1,56 @@
+"""`reproduce`: the paper's runs through a sweep, and its figures from them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from cvpo.experiments import cores
+from cvpo.experiments.paper import estimate_hours, paper_grid
+from cvpo.experiments.spec import RunSpec, is_finished
+from cvpo.experiments.status import Status
+from cvpo.experiments.sweep import sweep
+
+
+def reproduce(
+    scale: str,
+    tasks: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    seeds: int | None = None,
+    preset: str | None = None,
+    *,
+    output: Path,
+    workers: int | None = None,
+    ray: str | None = None,
+    dry_run: bool = False,
+) -> list[Status]:
+    """Train the paper's grid, or some tasks and methods of it, in output/runs; report on it in output/report.
+
+    Says first how long that takes; `dry_run` says only that, and returns nothing.
+    """
+    specs = paper_grid(scale, tasks, methods, seeds, preset)
+    print(describe(specs, output / "runs", workers or cores.available(), each_run=dry_run))
+    if dry_run:
+        return []
+    # A finished run of this grid is for the report; with a replay each, they would fill the disk.
+    ended = sweep(specs, output / "runs", workers=workers, ray=ray, discard_checkpoints=True)
+    if any(status.latest for status in ended):
+        from cvpo.report import write_report
+
+        print(f"report: {write_report([output / 'runs'], output / 'report')}")
+    return ended
+
+
+def describe(specs: Sequence[RunSpec], runs: Path, workers: int, each_run: bool) -> str:
+    """What is to be run and how long it takes, less what is done already; line by line if `each_run`."""
+    waiting = [spec for spec in specs if not is_finished(spec, runs / spec.path)]
+    methods = Counter(spec.method for spec in specs)
+    lines = [f"{spec.path}: {spec.steps:,} steps" for spec in specs] if each_run else []
+    lines += [
+        f"{len(specs)} runs ({len(specs) - len(waiting)} done already): {len({spec.env for spec in specs})} tasks x "
+        f"{len(methods)} methods x {len({spec.seed for spec in specs})} seeds",
+        f"about {estimate_hours(waiting, workers):.1f} hours, {workers} at once with a core each (by the table in "
+        "cvpo.experiments.paper; the machine may be faster or slower)",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,56 @@
+"""Ending processes at a chosen moment."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+PATIENCE = 300  # seconds, for machines with much else to do
+
+
+def wait_until(condition):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError("what the test waits for did not happen")
+        time.sleep(0.05)
+
+
+def saved_epoch(directory: Path) -> int:
+    """The newest checkpoint's epoch; -1 if there is none."""
+    names = [path.stem for path in (directory / "checkpoints").glob("epoch-*.safetensors")]
+    return max((int(name.removeprefix("epoch-")) for name in names), default=-1)
+
+
+def workers_in(directory: Path) -> list[int]:
+    """Ids of the processes that train in `directory`, or below it."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            arguments = (process / "cmdline").read_bytes().decode().split("\0")
+            if "cvpo.experiments.worker" in arguments and any(part.startswith(str(directory)) for part in arguments):
+                found.append(int(process.name))
+    return found
+
+
+def parent_of(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@contextlib.contextmanager
+def kill_when(condition, victims):
+    """In the background, once `condition` holds, kill -9 the processes that `victims` names; gives those killed."""
+    killed = []
+
+    def act():
+        wait_until(condition)
+        for process in victims():
+            os.kill(process, signal.SIGKILL)
+            killed.append(process)
+
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    yield killed
+    thread.join()

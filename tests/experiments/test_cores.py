@@ -1,0 +1,26 @@
+"""Cores of their own."""
+
+import os
+import subprocess
+import sys
+
+from cvpo.experiments.cores import CoreClaim, available
+
+
+def test_claims_do_not_overlap_and_free_what_they_held(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    everything = os.sched_getaffinity(0)
+    claims = [CoreClaim(1) for _ in range(available())]
+    assert sorted(core for claim in claims for core in claim.cores) == sorted(everything)
+    assert CoreClaim(1).cores == everything  # none is left: no promise, no pin
+    freed = claims[0].cores
+    claims[0].release()
+    again = CoreClaim(1)
+    assert again.cores == freed
+    with again.inherited():
+        script = "import os; print(*os.sched_getaffinity(0))"
+        seen = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert {int(core) for core in seen.split()} == freed
+    assert os.sched_getaffinity(0) == everything
+    for claim in [*claims, again]:
+        claim.release()

@@ -1,0 +1,49 @@
+"""Runs of seconds: toy environments, which get their ids when this module is imported, and small learners."""
+
+import time
+from pathlib import Path
+
+import gymnasium as gym
+from toys import Bandit
+
+from cvpo.experiments import RunSpec
+from cvpo.runlog import read_metrics
+
+ENV = "tiny_runs:TinyBandit-v0"
+EPOCH = 20  # steps: two environments with ten rounds each
+SETTINGS = {"envs": 2, "hidden": [4], "eval_episodes": 1}
+
+
+class SlowBandit(Bandit):
+    """A bandit that gives a test the time to act between two epochs."""
+
+    def step(self, action):
+        time.sleep(0.01)
+        return super().step(action)
+
+
+class BrokenBandit(Bandit):
+    """A bandit whose second round fails."""
+
+    def step(self, action):
+        if self._time:
+            raise ValueError("this machine is out of order")
+        return super().step(action)
+
+
+gym.register("TinyBandit-v0", Bandit, max_episode_steps=10)
+gym.register("SlowBandit-v0", SlowBandit, max_episode_steps=10)
+gym.register("BrokenBandit-v0", BrokenBandit, max_episode_steps=10)
+
+
+def tiny(env="TinyBandit", seed=0, epochs=2, **options):
+    options = {"algorithm": "ppo-lag", "cost_limit": (3.0,), "config": SETTINGS} | options
+    return RunSpec(env=f"tiny_runs:{env}-v0", steps=epochs * EPOCH, seed=seed, **options)
+
+
+def untimed(directory: Path):
+    """The metrics of a run without what a clock says."""
+    return [
+        {key: value for key, value in line.items() if key != "wall_seconds" and not key.startswith("time/")}
+        for line in read_metrics(directory)
+    ]
