@@ -78,10 +78,10 @@ def kl_terms(log_ratio: Array) -> Array:
 def state_means(weights: Array, values: Array) -> Array:
     """Σ_k weights [B, K] values [n, B, K], per state [n, B].
 
-    The barrier keeps XLA from fusing the sum with what is computed from it: for values − means jaxlib 0.10.2 compiles
-    such a fusion wrongly for the CPU (the first feature's means for all features) once n B K passes some 40,000.
+    One feature at a time: with weights broadcast along n, jaxlib 0.10.2 compiles values − means into a fusion that
+    subtracts the first feature's means from all features, on CPUs, once n B K passes some 40,000.
     """
-    return jax.lax.optimization_barrier(jnp.sum(weights * values, axis=-1))
+    return jnp.stack([jnp.sum(weights * value, axis=-1) for value in values])
 
 
 def combine(coefficients: Array, features: Array) -> Array:
@@ -200,7 +200,7 @@ def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
         shorter = s.step * jnp.clip(before / (before - after), 0.02, 0.5)
         stepped = _Search(
             x=x,
-            logits=logits,
+            logits=at.log_ratio,  # near zero where the weight is, so that small steps are not rounded away
             value=value,
             gradient=gradient,
             direction=direction,
