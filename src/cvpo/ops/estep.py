@@ -2,8 +2,8 @@
 
     max_q  mean_b E_q[Q_r]   s.t.   mean_b E_q[Q_c,i] <= limit_i,   mean_b KL(q || π) <= ε
 
-B states, K particles each, m costs. The dual is solved by `estep_dual`; here are the units, the degenerate cases, the
-answer when no distribution meets the limits, and the certificate. docs/estep.md has the definitions.
+B states, K particles each, m costs. `estep_dual` has the dual and `estep_newton` solves it; here are the units, the
+degenerate cases, and the answer when no distribution meets the limits. docs/estep.md has the definitions.
 """
 
 from functools import partial
@@ -16,6 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from cvpo.ops import estep_dual as dual
+from cvpo.ops.estep_newton import Solution, minimise
 
 # A residual above this is not a solution; a violation below it, in units of the KL ball, is not a violation.
 TOLERANCE = 1e-5
@@ -142,11 +143,11 @@ def _solve_batch(
     room = _room(jnp.where(limited, limits, 0.0), highest[1:], mean_below[1:]) / unit[1:]
     room = jnp.where(limited, room, 0.0)
     adjustable = limited & (spread[1:] > 0) & (room < jnp.inf)
-    # A cost that is the same for all particles cannot be changed: it decides the flag and nothing else.
     rounding = TOLERANCE * dual.spread_in_ball(kl_limit)
+    # A cost that is the same for all particles cannot be changed: it decides the flag and nothing else.
     hopeless = jnp.any(limited & (spread[1:] == 0) & (room < 0))
 
-    # The cost that is furthest from its limit under the prior; left out of all, large violations keep their digits.
+    # Rooms relative to the worst keep the digits of large violations.
     worst = jnp.min(jnp.where(adjustable, room, jnp.inf))
     zero, one = jnp.zeros(1, room.dtype), jnp.ones(1, room.dtype)
     best = dual.Problem(
@@ -165,10 +166,10 @@ def _solve_batch(
         floor=jnp.array(-jnp.inf, room.dtype),
     )
 
-    def solve(second: Array, found: dual.Solution, violated: Array) -> tuple[Array, Array, dual.Solution, Array]:
+    def solve(second: Array, found: Solution, violated: Array) -> tuple[Array, Array, Solution, Array]:
         problem = _choose(second, safest, best)
         start = jnp.where(second, safest.denominator * jnp.sqrt(2.0 * kl_limit), _start(best, unit, warm_start))
-        solution = dual.minimise(problem, start, max_iterations)
+        solution = minimise(problem, start, max_iterations)
         iterations = found.iterations + solution.iterations
         # Only the second problem decides: its dual bounds the smallest worst violation from below.
         violated = second & (solution.dual + worst < -rounding)
@@ -176,7 +177,7 @@ def _solve_batch(
         solution = _choose(second & ~violated, found, solution)
         return again, jnp.array(True), solution._replace(iterations=iterations), violated
 
-    nothing = dual.Solution(
+    nothing = Solution(
         x=jnp.zeros_like(unit),
         logits=jnp.zeros_like(prior),
         residual=jnp.array(jnp.inf, room.dtype),

@@ -1,4 +1,4 @@
-"""The dual of the E-step in natural parameters, and a projected Newton method for it.
+"""The dual of the E-step in natural parameters: its value, gradient and Hessian, and the certificate of a solution.
 
 B states, K particles, n features f (the reward, then minus the costs), each with mean zero under the prior in every
 state. A tilt x >= 0 gives in every state q_x ∝ π exp(x·f), with the log-partition A(x) = mean_b log E_π exp(x·f),
@@ -14,15 +14,8 @@ A over a·x. So the Newton step on A + x·(b − G a) descends on G from anywher
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array
-
-# The loop stops at this residual: about ten times what rounding leaves of a float32 mean over 512 x 128 entries.
-TARGET_RESIDUAL = 2e-6
-_STEEPEST = 1e10  # a·x beyond this is the limit of zero temperature: rewards one part in 1e10 apart count as equal.
-
-_GROWTH = 4.0  # of x, at most, in one step
 
 
 class Problem(NamedTuple):
@@ -55,14 +48,6 @@ class Certificate(NamedTuple):
     gap: Array  # [] relative duality gap
 
 
-class Solution(NamedTuple):
-    x: Array  # [n]
-    logits: Array  # [B, K]
-    residual: Array  # []
-    dual: Array  # []
-    iterations: Array  # [] evaluations of the dual
-
-
 def kl_terms(log_ratio: Array) -> Array:
     """φ(u) = u eᵘ − eᵘ + 1, so that KL(q || p) = Σ p φ(log q/p); each term is >= 0 and correct to its last digits.
 
@@ -72,7 +57,8 @@ def kl_terms(log_ratio: Array) -> Array:
     small = jnp.where(jnp.abs(u) < 0.5, u, 0.0)
     series = small * (1 / 30 + small * (1 / 144 + small * (1 / 840 + small * (1 / 5760 + small / 45360))))
     near = small * small * (0.5 + small * (1 / 3 + small * (1 / 8 + series)))
-    return jnp.where(jnp.abs(u) < 0.5, near, u * jnp.exp(u) - jnp.expm1(u))
+    grown = jnp.expm1(u)
+    return jnp.where(jnp.abs(u) < 0.5, near, u * (1.0 + grown) - grown)
 
 
 def state_means(weights: Array, values: Array) -> Array:
@@ -110,9 +96,22 @@ def tilt(logits: Array, prior: Array, features: Array) -> Tilt:
     )
 
 
+def value_and_gradient(problem: Problem, x: Array, at: Tilt) -> tuple[Array, Array]:
+    """G(x), by A(x) = x·E_q[f] − KL(q || π), and its gradient times a·x, ∇A + b − G a.
+
+    The gradient is summed from differences, in which the large terms that G and E_q[f] share are gone.
+    """
+    a, reached = problem.denominator, problem.offsets + at.mean
+    eta = 1.0 / jnp.dot(a, x)
+    value = (problem.kl_limit - at.kl + jnp.dot(x, reached)) * eta
+    differences = reached[:, None] * a[None, :] - a[:, None] * reached[None, :]
+    gradient = (differences @ x - a * (problem.kl_limit - at.kl)) * eta
+    return value, jnp.where(problem.usable, gradient, 0.0)
+
+
 def deviations(at: Tilt, prior: Array, features: Array) -> Array:
     """D [n, B K] with D Dᵀ = ∇²A, the mean over states of the covariance of the features under q."""
-    q = prior * jnp.exp(at.log_ratio)
+    q = prior * (1.0 + jnp.expm1(at.log_ratio))
     centred = features - state_means(q, features)[..., None]
     return (jnp.sqrt(q / prior.shape[0]) * centred).reshape(features.shape[0], -1)
 
@@ -150,170 +149,3 @@ def certify(problem: Problem, x: Array, at: Tilt, divergence: Array | float = 0.
 def spread_in_ball(kl_limit: Array) -> Array:
     """How far an expectation of unit variance moves within the KL ball, to first order: the unit of the residuals."""
     return jnp.minimum(1.0, jnp.sqrt(2.0 * kl_limit))
-
-
-class _Search(NamedTuple):
-    x: Array
-    logits: Array
-    value: Array  # G(x)
-    gradient: Array  # a·x ∇G(x)
-    direction: Array
-    step: Array
-    reach: Array
-    residual: Array
-    dual: Array
-    iterations: Array
-    stalled: Array
-
-
-def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
-    """Minimise G from `start` [n] by projected Newton steps with an approximate Wolfe line search.
-
-    One pass of the loop evaluates one candidate, and accepts it or shortens the step.
-    """
-
-    def unfinished(s: _Search) -> Array:
-        open_ = (s.residual > TARGET_RESIDUAL) & ~s.stalled & ~(s.dual < problem.floor)
-        return open_ & (s.iterations < max_iterations)
-
-    def advance(s: _Search) -> _Search:
-        x = jnp.maximum(s.x + s.step * s.direction, 0.0)
-        moved = x - s.x
-        # A short step is added to the logits held: at low temperatures x·f is rounded more coarsely than the step. The
-        # rounding acts like one part in 1e7 of the features; the step still moves the particles that share the weight.
-        short = jnp.all(jnp.abs(moved) <= 0.01 * jnp.max(s.x))
-        exact_move = jnp.where(x > 0, s.step * s.direction, -s.x)
-        coefficients = jnp.where(short, exact_move, x)
-        logits = jnp.where(short, s.logits, 0.0) + combine(coefficients, problem.features)
-        at = tilt(logits, problem.prior, problem.features)
-        value, gradient = _value_and_gradient(problem, x, at)
-        certificate = certify(problem, x, at)
-
-        # Hager and Zhang's test: near the minimum the values agree to rounding and only slopes can tell.
-        before, after = jnp.dot(s.gradient, moved), jnp.dot(gradient, moved)
-        noise = 1e-6 * (jnp.abs(value) + spread_in_ball(problem.kl_limit))
-        decreased = value <= s.value + 1e-4 * before / jnp.dot(problem.denominator, s.x)
-        level = (value <= s.value + noise) & (after <= -0.8 * before)
-        accepted = decreased | level
-
-        direction, first_step, reach = _direction(problem, x, at, gradient, s.reach)
-        shorter = s.step * jnp.clip(before / (before - after), 0.02, 0.5)
-        stepped = _Search(
-            x=x,
-            logits=at.log_ratio,  # near zero where the weight is, so that small steps are not rounded away
-            value=value,
-            gradient=gradient,
-            direction=direction,
-            step=first_step,
-            reach=reach,
-            residual=certificate.residual,
-            dual=certificate.dual,
-            iterations=s.iterations,
-            stalled=jnp.array(False),
-        )
-        held = s._replace(step=shorter, reach=s.reach * shorter / s.step, stalled=shorter < 1e-6)
-        kept = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), stepped, held)
-        return kept._replace(iterations=s.iterations + 1)
-
-    dtype = problem.features.dtype
-    infinity = jnp.array(jnp.inf, dtype)
-    first = _Search(
-        x=start,
-        logits=combine(start, problem.features),
-        value=infinity,  # so that the first pass accepts the start itself
-        gradient=jnp.zeros_like(start),
-        direction=jnp.zeros_like(start),
-        step=jnp.ones((), dtype),
-        reach=jnp.array(1e30, dtype),
-        residual=infinity,
-        dual=infinity,
-        iterations=jnp.array(0, jnp.int32),
-        stalled=jnp.array(False),
-    )
-    last = jax.lax.while_loop(unfinished, advance, first)
-    return Solution(x=last.x, logits=last.logits, residual=last.residual, dual=last.dual, iterations=last.iterations)
-
-
-def _value_and_gradient(problem: Problem, x: Array, at: Tilt) -> tuple[Array, Array]:
-    """G(x), by A(x) = x·E_q[f] − KL(q || π), and its gradient times a·x, ∇A + b − G a.
-
-    The gradient is summed from differences, in which the large terms that G and E_q[f] share are gone.
-    """
-    a, reached = problem.denominator, problem.offsets + at.mean
-    eta = 1.0 / jnp.dot(a, x)
-    value = (problem.kl_limit - at.kl + jnp.dot(x, reached)) * eta
-    differences = reached[:, None] * a[None, :] - a[:, None] * reached[None, :]
-    gradient = (differences @ x - a * (problem.kl_limit - at.kl)) * eta
-    return value, jnp.where(problem.usable, gradient, 0.0)
-
-
-def _direction(problem: Problem, x: Array, at: Tilt, gradient: Array, reach: Array) -> tuple[Array, Array, Array]:
-    """The direction among the variables off their bound, the first step to try along it, and the next reach."""
-    root = deviations(at, problem.prior, problem.features)
-    hessian = jnp.matmul(root, root.T, precision=jax.lax.Precision.HIGHEST)
-    a = problem.denominator
-    size = jnp.dot(a, x)
-
-    class Trial(NamedTuple):
-        free: Array  # [n] the variables to move
-        pinned: Array  # [n] moves of the variables that go to their bound
-        direction: Array
-        reach: Array
-        blocked: Array  # [] whether the direction led others past their bound
-
-    def attempt(trial: Trial) -> Trial:
-        slope = gradient + hessian @ trial.pinned
-        moves, next_reach = _moves(problem, x, at, slope, root, hessian, trial.free, reach)
-        blocked = trial.free & (x + moves < 0) & (a * x <= 0.5 * size)
-        return Trial(
-            free=trial.free & ~blocked,
-            pinned=jnp.where(blocked, -x, trial.pinned),
-            direction=trial.pinned + moves,
-            reach=next_reach,
-            blocked=jnp.any(blocked),
-        )
-
-    zero = jnp.zeros_like(x)
-    free = problem.usable & ((x > 0) | (gradient < 0))
-    last = jax.lax.while_loop(lambda t: t.blocked, attempt, Trial(free, zero, zero, reach, jnp.array(True)))
-    change = jnp.dot(a, last.direction)
-    step = jnp.minimum(1.0, 0.9 * size / jnp.maximum(-change, 1e-30))
-    return last.direction, jnp.where(size + change > _STEEPEST, 0.0, step), last.reach
-
-
-def _moves(
-    problem: Problem, x: Array, at: Tilt, slope: Array, root: Array, hessian: Array, free: Array, reach: Array
-) -> tuple[Array, Array]:
-    """Newton's step among the free variables, and the next reach.
-
-    It is cut to a radius in each principal direction of the Hessian, so that flat ones (costs that agree, temperatures
-    at which q no longer changes) move far, but never drown the others.
-    """
-    curvature = jnp.where(free[:, None] & free[None, :], hessian, 0.0)
-    a = jnp.where(free, problem.denominator, 0.0)
-    along = jnp.outer(a, a) / jnp.maximum(jnp.dot(a, a), 1.0)
-    across = jnp.diag(free.astype(x.dtype)) - along  # at a fixed temperature
-    trace = jnp.trace(hessian) + 1e-30
-    excluded = 2.0 * trace * jnp.diag((~free).astype(x.dtype))  # apart from the flat directions, not among them
-    matrices = jnp.stack([curvature, across @ curvature @ across + 2.0 * trace * along]) + excluded
-    slopes = jnp.stack([jnp.where(free, slope, 0.0), across @ slope])
-    _, vectors = jnp.linalg.eigh(matrices)
-    # Squares of sums keep the digits of small eigenvalues; those that eigh returns have errors of 1e-7 of the largest.
-    movable = jnp.where(free[:, None], vectors, 0.0)
-    projected = jnp.einsum("sij,ik->sjk", movable, root, precision=jax.lax.Precision.HIGHEST)
-    values = jnp.maximum(jnp.sum(projected**2, axis=-1), 1e-13 * trace)
-    lengths = jnp.einsum("sij,si->sj", vectors, slopes) / values
-    far = _GROWTH * jnp.sqrt(jnp.dot(x, x))
-    radius = jnp.stack([far, jnp.minimum(reach, far)])[:, None]
-    newton, settling = -jnp.einsum("sij,sj->si", vectors, jnp.clip(lengths, -radius, radius))
-
-    # Where the KL bound is so slack that x would grow much, the temperature falls in steps, like a homotopy, and only
-    # once the limits are met at the present one: Newton's method reaches about as far as a change of one in the logits.
-    deficit = problem.kl_limit - at.kl
-    distance = jnp.max(jnp.abs(lengths[1]))
-    negligible = 0.5 * TARGET_RESIDUAL * spread_in_ball(problem.kl_limit) * jnp.sum(x)
-    coldest = jnp.minimum(deficit, at.shortfall) < negligible
-    growing = jnp.dot(a, newton) > 0.5 * jnp.dot(problem.denominator, x)
-    hold = (deficit > 0) & (coldest | (growing & (distance > 1.0)))
-    next_reach = jnp.where(hold, 4.0 * jnp.maximum(jnp.minimum(distance, radius[1, 0]), 1.0), reach)
-    return jnp.where(free, jnp.where(hold, across @ settling, newton), 0.0), next_reach
