@@ -135,7 +135,7 @@ def test_processes_give_what_one_process_gives():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"result": lambda obs, over: (obs, 0.0, over, False, {"energy": 1})}, r"gives no cost.*\['energy'\].*cost_keys"),
+        ({"result": lambda obs, over: (obs, 0.0, over, False, {"heat": 1})}, r"gives no cost.*\['heat'\].*cost_keys"),
         ({"cost_keys": ("heat",)}, r"no info\['heat'\].*\['cost'\]"),
         ({"num_costs": 2}, "gives 1 costs but there are 2 limits"),
         ({"observe": lambda time: np.zeros(4, np.float32)}, r"observation space.*\(3,\).*got \(4,\)"),

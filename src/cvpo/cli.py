@@ -60,11 +60,11 @@ def train(arguments: Sequence[str]) -> None:
     name = _flag(arguments, "--algorithm") or "cvpo"
     file = _flag(arguments, "--config-file")
     defaults = make_config(name, _flag(arguments, "--preset"), read_settings(Path(file)) if file else None)
-    settings = Annotated[lookup(name).config, tyro.conf.arg(name="")]
-    fields: list[Any] = [("config", settings, dataclasses.field(default=defaults))]
+    unprefixed: Any = tyro.conf.arg(name="")  # --batch-size, not --config.batch-size
+    fields: list[Any] = [("config", Annotated[lookup(name).config, unprefixed], dataclasses.field(default=defaults))]
     everything = dataclasses.make_dataclass("Train", fields, bases=(TrainOptions,), frozen=True)
     everything.__doc__ = TrainOptions.__doc__
-    options = vars(tyro.cli(everything, prog="cvpo train", args=arguments))
+    options = dict(vars(tyro.cli(everything, prog="cvpo train", args=arguments)))
     del options["config_file"]
     options["cost_limit"] = options["cost_limit"] or None
     training.train(options.pop("env"), options.pop("algorithm"), **options)
@@ -199,7 +199,13 @@ def sweep(arguments: Sequence[str]) -> None:
         limits = cost_limit or None
         specs = grid(tasks, algorithms, numbers, steps, settings=parse_settings(set), preset=preset, cost_limit=limits)
         ended = sweep(
-            specs, output, workers=workers, cores=cores, ray=ray, retries=retries, discard_checkpoints=discard_checkpoints
+            specs,
+            output,
+            workers=workers,
+            cores=cores,
+            ray=ray,
+            retries=retries,
+            discard_checkpoints=discard_checkpoints,
         )
         sys.exit(any(status.state == "failed" for status in ended))
 

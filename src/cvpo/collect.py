@@ -53,13 +53,12 @@ def collect(
     for time in range(horizon):
         action, log_prob = jax.device_get(act(params, obs, key, time))
         step = environments.step(action)
-        steps.append(
-            Transition(obs, action, log_prob, step.reward, step.costs, step.next_obs, step.terminated, step.ended)
-        )
+        steps.append((obs, action, log_prob, step.reward, step.costs, step.next_obs, step.terminated, step.ended))
         obs = step.obs
         if time % 32 == 0:
             progress(time / horizon)
-    return Transition(*(np.stack(field) for field in zip(*steps, strict=True)))
+    fields: Any = [np.stack(field) for field in zip(*steps, strict=True)]
+    return Transition(*fields)
 
 
 def evaluate_policy(
@@ -93,6 +92,6 @@ def episode_statistics(rollout: Transition) -> tuple[np.ndarray, np.ndarray, np.
         for end in np.flatnonzero(rollout.ended[:, env]) + 1:
             rewards.append(rollout.reward[start:end, env].sum(dtype=np.float64))
             costs.append(rollout.costs[start:end, env].sum(0, dtype=np.float64))
-            lengths.append(end - start)
-            start = end
+            lengths.append(int(end) - start)
+            start = int(end)
     return np.array(rewards), np.array(costs).reshape(-1, rollout.costs.shape[-1]), np.array(lengths)

@@ -268,7 +268,8 @@ def make_learn(algorithm: Algorithm, config: OffPolicyConfig) -> Callable[..., t
     ) -> tuple[State, Info]:
         if not nothing:
             shapes = jax.eval_shape(one, state, storage, filled, key)[1]
-            nothing.update({name: jnp.full(x.shape, -jnp.inf if is_max(name) else 0.0, x.dtype) for name, x in shapes.items()})
+            for name, x in shapes.items():
+                nothing[name] = jnp.full(x.shape, -jnp.inf if is_max(name) else 0.0, x.dtype)
         # The sums go from chunk to chunk, so that their rounding does not depend on where one ended.
         carry = (state, nothing)
         done, size = 0, 8

@@ -55,6 +55,7 @@ def gaussian_head(spec: Spec, hidden: Sequence[int], full_covariance: bool, init
     def fit(old: Gaussian, new: Gaussian, actions: jax.Array | None, weights: jax.Array):
         # Decoupled as in the appendix: the mean is fitted at the old covariance and the covariance at the old mean,
         # so that neither can pay for the other's step.
+        assert actions is not None
         mean, scale = Gaussian(new.mean, old.scale_tril), Gaussian(old.mean, new.scale_tril)
         likelihood = mstep.weighted_log_likelihood(mean.log_prob(actions), weights)
         likelihood += mstep.weighted_log_likelihood(scale.log_prob(actions), weights)

@@ -13,7 +13,7 @@ CLIP = 10.0  # in deviations: an outlier must not blow up a network
 
 
 class Moments(NamedTuple):
-    count: jax.Array
+    rows: jax.Array  # how many were seen
     mean: jax.Array  # [D]
     square: jax.Array  # [D] sum of squared differences from the mean
 
@@ -26,7 +26,7 @@ def with_normalizer(inner: Algorithm, spec: Spec) -> Algorithm:
         return Moments(jnp.zeros(()), zeros, zeros), inner.init(key)
 
     def scale(moments: Moments, obs: jax.Array) -> jax.Array:
-        variance = moments.square / jnp.maximum(moments.count, 1)
+        variance = moments.square / jnp.maximum(moments.rows, 1)
         deviation = jnp.where(variance > 1e-12, jnp.sqrt(variance), 1.0)
         return jnp.clip((obs - moments.mean) / deviation, -CLIP, CLIP)
 
@@ -54,10 +54,10 @@ def merge(moments: Moments, rows: jax.Array) -> Moments:
     """Moments of all rows seen so far [n, D], by the parallel form of Welford's update (Chan et al.)."""
     count = jnp.asarray(rows.shape[0], jnp.float32)
     mean = rows.mean(0)
-    total = moments.count + count
+    total = moments.rows + count
     shift = mean - moments.mean
     return Moments(
         total,
         moments.mean + shift * count / total,
-        moments.square + ((rows - mean) ** 2).sum(0) + shift**2 * moments.count * count / total,
+        moments.square + ((rows - mean) ** 2).sum(0) + shift**2 * moments.rows * count / total,
     )

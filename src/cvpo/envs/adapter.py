@@ -123,7 +123,8 @@ class Environments:
         self.obs_size = size_of(self.layout)
         self._vector: gym.vector.VectorEnv
         if task is not None and episode_length is None and num_costs == 1 and not cost_keys:
-            self._vector = gym.make_vec(task.id, num_envs=count, vectorization_mode="vector_entry_point", threads=threads)
+            native = gym.VectorizeMode.VECTOR_ENTRY_POINT
+            self._vector = gym.make_vec(task.id, num_envs=count, vectorization_mode=native, threads=threads)
             self._cost_key = "cost"
         elif processes:
             # not fork: JAX has threads, and a forked thread pool deadlocks
@@ -151,10 +152,11 @@ class Environments:
         self.action_low = space.low.astype(np.float64).reshape(-1)
         self.action_high = space.high.astype(np.float64).reshape(-1)
 
-    def reset(self, seeds: Sequence[int]) -> np.ndarray:
+    def reset(self, seeds: Sequence[int] | np.ndarray) -> np.ndarray:
         """Start new episodes, one seed for each environment: observations [N, D]."""
         self._time = 0
-        obs, _ = self._vector.reset(seed=[int(seed) for seed in seeds])
+        each: Any = [int(seed) for seed in seeds]  # vector environments take a list too, whatever their types say
+        obs, _ = self._vector.reset(seed=each)
         return self._checked("observation", np.asarray(obs, np.float32))
 
     def step(self, action: np.ndarray) -> Step:
