@@ -201,10 +201,10 @@ def test_the_limit_decays_to_its_final_value():
     state = algorithm.init(jax.random.key(0))
     data = rollout(spec)
     batch = replay.sample(data, 1, jax.random.key(1), 32)
-    seen = []
+    seen, update = [], jax.jit(algorithm.update)
     for _ in range(3):
         state = algorithm.observe(state, jax.tree.map(lambda x: x[0], data))
-        _, info = algorithm.update(state, batch, jax.random.key(2))
+        _, info = update(state, batch, jax.random.key(2))
         seen.append(float(info["estep/threshold"]) / threshold_factor(10, 0.99))
     np.testing.assert_allclose(seen, [2.0, 1.5, 1.25], rtol=1e-5)
 

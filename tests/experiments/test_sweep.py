@@ -11,6 +11,7 @@ from tiny_runs import EPOCH, tiny, untimed
 from cvpo.experiments import run_spec, sweep
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_a_failing_run_stops_no_other(tmp_path):
     killed, broken, other = specs = [tiny("SlowBandit", epochs=6), tiny("BrokenBandit"), tiny(seed=1)]
     directory = tmp_path / killed.path
@@ -26,6 +27,7 @@ def test_a_killed_worker_is_replaced_and_a_failing_run_stops_no_other(tmp_path):
     assert ended[0].steps == 6 * EPOCH and ended[2].steps == other.steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_sweep_that_was_stopped_or_killed_goes_on(tmp_path, number):
     spec = tiny("SlowBandit", epochs=8)
