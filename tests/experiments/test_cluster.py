@@ -1,13 +1,16 @@
 """Sweeps on a real Ray, started here."""
 
+import os
+
 import pytest
 from killing import kill_when, parent_of, saved_epoch, workers_in
-from tiny_runs import tiny, untimed
+from tiny_runs import WORKER_PATH, tiny, untimed
 
 from cvpo.experiments import run_spec, sweep
 from cvpo.experiments.cluster import TOKEN, RayCluster
 
-pytest.importorskip("ray", reason="Ray is not installed")
+ray = pytest.importorskip("ray", reason="Ray is not installed")
+EPOCHS = 20
 
 
 class FarCluster(RayCluster):
@@ -18,34 +21,43 @@ class FarCluster(RayCluster):
         super()._submit(status, files)
 
 
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    """The temporary directory of the workers of a Ray that runs for all tests here, with room for one run at once."""
+    directory = tmp_path_factory.mktemp("scratch")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", WORKER_PATH)
+        patch.setenv("TMPDIR", str(directory))
+        patch.setenv("RAY_TMPDIR", "/tmp")  # its sockets need short names
+        patch.setenv("RAY_worker_niceness", "0")  # the default leaves nothing for them on a busy machine
+        ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+        yield directory
+        ray.shutdown()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", [RayCluster, FarCluster])
-def test_a_killed_ray_worker_is_replaced_and_a_failing_run_stops_no_other(tmp_path, monkeypatch, cluster):
-    monkeypatch.setattr("cvpo.experiments.sweep.RayCluster", cluster)
-    scratch, output = tmp_path / "scratch", tmp_path / "output"
-    scratch.mkdir()
-    monkeypatch.setenv("TMPDIR", str(scratch))
-    monkeypatch.setenv("RAY_worker_niceness", "0")  # the default leaves nothing for them on a busy machine
-    monkeypatch.setenv("RAY_TMPDIR", "/tmp")  # its sockets need short names
-    killed, broken, other = specs = [tiny("SlowBandit", epochs=40), tiny("BrokenBandit"), tiny(seed=1)]
-    directory = output / killed.path
-    place = directory if cluster is RayCluster else scratch
+def test_a_killed_ray_worker_is_replaced_and_a_failing_run_stops_no_other(tmp_path, monkeypatch, scratch, cluster):
+    monkeypatch.setattr("cvpo.experiments.sweeping.RayCluster", cluster)
+    killed, broken, other = specs = [tiny("SlowBandit", epochs=EPOCHS), tiny("BrokenBandit"), tiny(seed=1)]
+    directory = tmp_path / killed.path
 
     def ray_workers():
         """Those above the processes that train this run."""
-        return {parent_of(worker) for worker in workers_in(place)}
+        return {parent_of(worker) for worker in workers_in(directory if cluster is RayCluster else scratch)}
 
     with kill_when(lambda: saved_epoch(directory) >= 1, ray_workers) as victims:
-        ended = sweep(specs, output, workers=1, ray="local")
-    assert len(victims) == 1
+        ended = sweep(specs, tmp_path, ray="local")
+    assert len(victims) == 1 and os.getpid() not in victims
     assert [status.state for status in ended] == ["done", "failed", "done"]
     assert [status.deaths for status in ended] == [1, 0, 0]
     assert ended[1].short_error == "ValueError: this machine is out of order"
-    assert "in step" in (output / broken.path / "error.txt").read_text()
+    assert "in step" in (tmp_path / broken.path / "error.txt").read_text()
     run_spec(killed, tmp_path / "undisturbed")
     assert untimed(directory) == untimed(tmp_path / "undisturbed")
-    assert saved_epoch(directory) == 39 and (directory / "policy").is_dir()  # it can be resumed and used from here
-    assert saved_epoch(output / other.path) == 1
+    # it can be resumed and used from here
+    assert saved_epoch(directory) == EPOCHS - 1 and (directory / "policy").is_dir()
+    assert saved_epoch(tmp_path / other.path) == 1
 
 
 def test_ray_client_is_refused_with_the_remedy(tmp_path):

@@ -1,5 +1,6 @@
 """Runs of seconds: toy environments, which get their ids when this module is imported, and small learners."""
 
+import os
 import time
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from toys import Bandit
 from cvpo.experiments import RunSpec
 from cvpo.runlog import read_metrics
 
-ENV = "tiny_runs:TinyBandit-v0"
+WORKER_PATH = os.pathsep.join(map(str, Path(__file__).parents[:2]))  # where workers find this module and the toys
 EPOCH = 20  # steps: two environments with ten rounds each
 SETTINGS = {"envs": 2, "hidden": [4], "eval_episodes": 1}
 

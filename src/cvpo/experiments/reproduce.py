@@ -10,7 +10,7 @@ from cvpo.experiments import cores
 from cvpo.experiments.paper import estimate_hours, paper_grid
 from cvpo.experiments.spec import RunSpec, is_finished
 from cvpo.experiments.status import Status
-from cvpo.experiments.sweep import sweep
+from cvpo.experiments.sweeping import sweep
 
 
 def reproduce(

@@ -57,7 +57,9 @@ class Status:
 class Backend(Protocol):
     """Somewhere that the runs of a sweep are trained."""
 
-    concurrency: int  # runs at once
+    @property
+    def concurrency(self) -> int:
+        """Runs at once."""
 
     def advance(self) -> None:
         """Start what can be started, and bring every status up to date. Does not wait."""
