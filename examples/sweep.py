@@ -2,8 +2,7 @@
 
 Stop it at any time: started again, it goes on where it was. The same sweep as a command:
 
-    cvpo sweep --tasks Car-Circle --algorithms ppo-lag trpo-lag --seeds 2 --steps 60000 --set gae_lambda=0.9,0.97 \
-        --output runs/sweep
+    cvpo sweep --tasks Car-Circle --algorithms ppo-lag trpo-lag --seeds 2 --steps 60000 --output runs/sweep
     cvpo report runs/sweep
 """
 
@@ -17,10 +16,11 @@ def main() -> None:
         algorithms=["ppo-lag", "trpo-lag"],
         seeds=range(2),
         steps=60_000,
-        settings={"gae_lambda": [0.9, 0.97]},
+        settings={},  # such as {"gae_lambda": [0.9, 0.97]}; --set gae_lambda=0.9,0.97
     )
     for run in sweep(specs, "runs/sweep"):
-        print(f"{run.spec.method:<30} seed {run.spec.seed}: {run.state}, reward {run.latest['train/reward']:.1f}")
+        reward = run.latest.get("train/reward", float("nan"))
+        print(f"{run.spec.method} seed {run.spec.seed}: {run.state}, reward {reward:.0f} in the last epoch")
     print(write_report(["runs/sweep"], "runs/sweep-report"))
 
 

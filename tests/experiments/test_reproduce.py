@@ -7,7 +7,7 @@ from tiny_runs import tiny
 
 from cvpo import cli
 from cvpo.algorithms import make_config
-from cvpo.experiments.paper import COSTS, SCALES, estimate_hours, paper_grid
+from cvpo.experiments.paper import COSTS, SCALES, core_hours, paper_grid
 from cvpo.experiments.reproduce import reproduce
 
 
@@ -38,12 +38,11 @@ def test_the_estimate_adds_up_steps_and_updates():
     (spec,) = paper_grid("quick", ["Point-Goal"], ["cvpo"], seeds=1)
     step, update = COSTS["default"]["cvpo"]
     hours = spec.steps * (step + update * make_config("cvpo").update_ratio) / 1000 / 3600
-    assert estimate_hours([spec, spec], 1) == pytest.approx(2 * hours)
-    assert estimate_hours([spec] * 4, 2) == pytest.approx(2 * hours)
+    assert core_hours([spec, spec]) == pytest.approx(2 * hours)
 
 
 def test_the_quick_scale_takes_one_night_of_two_cores():
-    assert 4 < estimate_hours(paper_grid("quick"), 2) < 12
+    assert 4 < core_hours(paper_grid("quick")) / 2 < 12
 
 
 def test_a_dry_run_says_what_and_how_long_and_runs_nothing(tmp_path, capsys):
@@ -58,7 +57,7 @@ def test_a_dry_run_says_what_and_how_long_and_runs_nothing(tmp_path, capsys):
 
 def test_it_ends_with_a_report(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("cvpo.experiments.reproduce.paper_grid", lambda *_: [tiny()])
-    monkeypatch.setattr("cvpo.experiments.reproduce.estimate_hours", lambda *_: 0.0)
+    monkeypatch.setattr("cvpo.experiments.reproduce.core_hours", lambda *_: 0.0)
     (ended,) = reproduce("quick", output=tmp_path)
     assert ended.state == "done" and not (ended.directory / "checkpoints").exists()
     assert "TinyBandit" in (tmp_path / "report" / "index.html").read_text()

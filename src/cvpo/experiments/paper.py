@@ -38,12 +38,30 @@ class Scale:
 
 SCALES = {
     "paper": Scale(seeds=10, epochs=300, on_policy_epochs=1200, preset="paper"),
-    "quick": Scale(seeds=3, epochs=20, on_policy_epochs=60, preset="default"),
+    "quick": Scale(seeds=3, epochs=35, on_policy_epochs=100, preset="default"),
 }
 
 # Milliseconds of one core: for a step (collecting, evaluating, and an on-policy method's learning) and for an update of
 # the methods with a replay. docs/experiments.md says how they were measured.
-COSTS: dict[str, dict[str, tuple[float, float]]] = {}
+_REPLAY = {"sac-lag": (0.20, 20.3), "td3-lag": (0.20, 15.0), "ddpg-lag": (0.20, 13.4)}
+COSTS: dict[str, dict[str, tuple[float, float]]] = {
+    "default": {
+        "cvpo": (0.20, 8.6),
+        **_REPLAY,
+        "trpo": (0.22, 0.0),
+        "trpo-lag": (0.22, 0.0),
+        "ppo-lag": (0.27, 0.0),
+        "cpo": (0.23, 0.0),
+    },
+    "paper": {
+        "cvpo": (0.20, 109.5),
+        **_REPLAY,
+        "trpo": (0.36, 0.0),
+        "trpo-lag": (0.36, 0.0),
+        "ppo-lag": (0.45, 0.0),
+        "cpo": (0.55, 0.0),
+    },
+}
 
 
 def paper_grid(
@@ -68,14 +86,14 @@ def paper_grid(
     return specs
 
 
-def estimate_hours(specs: Sequence[RunSpec], concurrency: int) -> float:
-    """Hours that the runs take, `concurrency` at once with a core each, on a machine like the one measured."""
+def core_hours(specs: Sequence[RunSpec]) -> float:
+    """Hours that the runs take on one core of a machine like the one measured."""
     milliseconds = 0.0
     for spec in specs:
         config = make_config(spec.algorithm, spec.preset, dict(spec.config))
         step, update = COSTS[spec.preset][spec.algorithm]
         milliseconds += spec.steps * (step + update * getattr(config, "update_ratio", 0.0))
-    return milliseconds / concurrency / 3_600_000
+    return milliseconds / 3_600_000
 
 
 def _known(kind: str, name: str, names: dict[str, Any]) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from cvpo.experiments import cores
-from cvpo.experiments.paper import estimate_hours, paper_grid
+from cvpo.experiments.paper import core_hours, paper_grid
 from cvpo.experiments.spec import RunSpec, is_finished
 from cvpo.experiments.status import Status
 from cvpo.experiments.sweeping import sweep
@@ -45,12 +44,13 @@ def reproduce(
 def describe(specs: Sequence[RunSpec], runs: Path, workers: int, each_run: bool) -> str:
     """What is to be run and how long it takes, less what is done already; line by line if `each_run`."""
     waiting = [spec for spec in specs if not is_finished(spec, runs / spec.path)]
-    methods = Counter(spec.method for spec in specs)
+    methods = {spec.method for spec in specs}
+    hours = core_hours(waiting)
     lines = [f"{spec.path}: {spec.steps:,} steps" for spec in specs] if each_run else []
     lines += [
         f"{len(specs)} runs ({len(specs) - len(waiting)} done already): {len({spec.env for spec in specs})} tasks x "
         f"{len(methods)} methods x {len({spec.seed for spec in specs})} seeds",
-        f"about {estimate_hours(waiting, workers):.1f} hours, {workers} at once with a core each (by the table in "
-        "cvpo.experiments.paper; the machine may be faster or slower)",
+        f"about {hours:.1f} core hours by the table in cvpo.experiments.paper: {hours / workers:.1f} hours for "
+        f"{workers} at once with a core each, if this machine is like the one measured",
     ]
     return "\n".join(lines)
