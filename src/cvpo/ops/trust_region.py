@@ -107,9 +107,10 @@ def constrained_step(
 
     # With the constraint held, x = -(excess/s)·H⁻¹b plus a step along the part of H⁻¹g that leaves the cost alone.
     # `spare` is the trust region left for that part and `gain` its squared length.
-    gain = jnp.maximum(q - r**2 / safe_s, 0.0)
-    spare = jnp.maximum(2 * kl_limit - excess**2 / safe_s, 0.0)
     along = natural_gradient - r / safe_s * natural_cost_gradient
+    # As a product of differences: q - r²/s would lose its digits where the two gradients are nearly parallel.
+    gain = jnp.maximum((gradient - r / safe_s * cost_gradient) @ along, 0.0)
+    spare = jnp.maximum(2 * kl_limit - excess**2 / safe_s, 0.0)
     length = jnp.where(gain > 0, jnp.sqrt(spare / jnp.where(gain > 0, gain, 1.0)), 0.0)
     held_step = length * along - excess / safe_s * natural_cost_gradient
     held_kl_multiplier = jnp.sqrt(gain / jnp.maximum(spare, jnp.finfo(s.dtype).tiny))
