@@ -44,7 +44,7 @@ X = jnp.array([0.8, 0.3, 1.1])
 def test_moments_are_derivatives_of_the_log_partition() -> None:
     p = problem()
     at = dual.tilt(dual.combine(X, p.features), p.prior, p.features)
-    root = dual.deviations(at, p.prior, p.features)
+    root = dual.deviations(at, p.features)
     np.testing.assert_allclose(at.mean, jax.grad(lambda x: log_partition(p, x))(X), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(root @ root.T, jax.hessian(lambda x: log_partition(p, x))(X), rtol=1e-4, atol=1e-5)
 
@@ -66,7 +66,7 @@ def test_papers_gradient_and_hessian() -> None:
     """The appendix: ∂g/∂η = ε − KL, ∂g/∂λ = limit − E[Q_c], and the Hessian as covariances under q."""
     p = problem()
     at = dual.tilt(dual.combine(X, p.features), p.prior, p.features)
-    root = dual.deviations(at, p.prior, p.features)
+    root = dual.deviations(at, p.features)
     eta = 1 / X[0]
     eta_and_lambda = jnp.concatenate([eta[None], X[1:] * eta])
     gradient = jax.grad(lambda v: paper_dual(p, v))(eta_and_lambda)

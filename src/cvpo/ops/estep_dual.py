@@ -34,6 +34,7 @@ class Tilt(NamedTuple):
     """What q ∝ π exp(logits) gives, as means over states."""
 
     log_ratio: Array  # [B, K] log(q / π)
+    weights: Array  # [B, K] q, to an absolute error of one rounding
     mean: Array  # [n] E_q[f] = ∇A
     kl: Array  # [] KL(q || π)
     shortfall: Array  # [] E_q[max logits − logits], zero where q sits on the best particles
@@ -90,6 +91,7 @@ def tilt(logits: Array, prior: Array, features: Array) -> Tilt:
     gain = prior * jnp.expm1(u)  # q − π: keeps E_q[f] − E_π[f] accurate when q is close to π
     return Tilt(
         log_ratio=u,
+        weights=prior + gain,
         mean=jnp.mean(state_means(gain, features), axis=-1),
         kl=jnp.mean(jnp.sum(prior * kl_terms(u), axis=-1)),
         shortfall=-jnp.mean(jnp.sum((prior + gain) * below, axis=-1)),
@@ -109,11 +111,10 @@ def value_and_gradient(problem: Problem, x: Array, at: Tilt) -> tuple[Array, Arr
     return value, jnp.where(problem.usable, gradient, 0.0)
 
 
-def deviations(at: Tilt, prior: Array, features: Array) -> Array:
+def deviations(at: Tilt, features: Array) -> Array:
     """D [n, B K] with D Dᵀ = ∇²A, the mean over states of the covariance of the features under q."""
-    q = prior * (1.0 + jnp.expm1(at.log_ratio))
-    centred = features - state_means(q, features)[..., None]
-    return (jnp.sqrt(q / prior.shape[0]) * centred).reshape(features.shape[0], -1)
+    centred = features - state_means(at.weights, features)[..., None]
+    return (jnp.sqrt(at.weights / at.weights.shape[0]) * centred).reshape(features.shape[0], -1)
 
 
 def certify(problem: Problem, x: Array, at: Tilt, divergence: Array | float = 0.0) -> Certificate:

@@ -134,7 +134,7 @@ class _Trial(NamedTuple):
 
 def _direction(problem: Problem, x: Array, at: Tilt, gradient: Array, reach: Array) -> tuple[Array, Array, Array]:
     """The direction among the variables off their bound, the first step to try along it, and the next reach."""
-    root = deviations(at, problem.prior, problem.features)
+    root = deviations(at, problem.features)
     hessian = jnp.matmul(root, root.T, precision=jax.lax.Precision.HIGHEST)
     a = problem.denominator
     size = jnp.dot(a, x)
@@ -171,7 +171,7 @@ def _moves(
     a = jnp.where(free, problem.denominator, 0.0)
     along = jnp.outer(a, a) / jnp.maximum(jnp.dot(a, a), 1.0)
     across = jnp.diag(free.astype(x.dtype)) - along  # at a fixed temperature
-    trace = jnp.trace(hessian) + 1e-30
+    trace = jnp.trace(hessian) + 1e-20
     excluded = 2.0 * trace * jnp.diag((~free).astype(x.dtype))  # apart from the flat directions, not among them
     matrices = jnp.stack([curvature, across @ curvature @ across + 2.0 * trace * along]) + excluded
     slopes = jnp.stack([jnp.where(free, slope, 0.0), across @ slope])
@@ -179,7 +179,7 @@ def _moves(
     # Squares of sums keep the digits of small eigenvalues; those that eigh returns have errors of 1e-7 of the largest.
     movable = jnp.where(free[:, None], vectors, 0.0)
     projected = jnp.einsum("sij,ik->sjk", movable, root, precision=jax.lax.Precision.HIGHEST)
-    values = jnp.maximum(jnp.sum(projected**2, axis=-1), 1e-13 * trace)
+    values = jnp.maximum(jnp.sum(projected**2, axis=-1), 1e-13 * trace + 1e-30)
     lengths = jnp.einsum("sij,si->sj", vectors, slopes) / values
     far = _GROWTH * jnp.sqrt(jnp.dot(x, x))
     radius = jnp.stack([far, jnp.minimum(reach, far)])[:, None]
@@ -194,4 +194,7 @@ def _moves(
     growing = jnp.dot(a, newton) > 0.5 * jnp.dot(problem.denominator, x)
     hold = (deficit > 0) & (coldest | (growing & (distance > 1.0)))
     next_reach = jnp.where(hold, 4.0 * jnp.maximum(jnp.minimum(distance, radius[1, 0]), 1.0), reach)
-    return jnp.where(free, jnp.where(hold, across @ settling, newton), 0.0), next_reach
+    # Where q is so cold that Newton's step along x would pass zero, x shrinks.
+    frozen = -deficit > jnp.sum((x @ root) ** 2)
+    moves = jnp.where(hold, across @ settling, jnp.where(frozen, -0.9 * x, newton))
+    return jnp.where(free, moves, 0.0), next_reach
