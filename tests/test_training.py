@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 from toys import Bandit, Menu
 
 import cvpo
-from cvpo.checkpoint import CheckpointError
+from cvpo.checkpoint import CheckpointError, CheckpointStore
 from cvpo.envs.adapter import BadEnvironment
 from cvpo.runlog import RunDirectoryError, read_config
 
@@ -65,6 +65,23 @@ def weights(path):
     newest = max((path / "checkpoints").glob("epoch-*.safetensors"))
     arrays = load_file(newest) | load_file(path / "policy" / "policy.safetensors")
     return [arrays[name] for name in sorted(arrays)]
+
+
+def test_a_run_killed_right_after_its_last_checkpoint_has_its_last_policy(tmp_path, monkeypatch):
+    whole = bandit(tmp_path, steps=40, run_dir=tmp_path / "whole")
+    save = CheckpointStore.save
+
+    def save_and_die(store, epoch, *state):
+        save(store, epoch, *state)
+        if epoch == 1:
+            raise SystemExit
+
+    monkeypatch.setattr(CheckpointStore, "save", save_and_die)
+    with pytest.raises(SystemExit):
+        bandit(tmp_path, steps=40)
+    resumed = bandit(tmp_path, steps=40, resume=True)  # no epoch is left that would write anything
+    for a, b in zip(weights(whole.path), weights(resumed.path), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_kill_nine_and_resume_on_a_real_task(tmp_path):

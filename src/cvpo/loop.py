@@ -125,11 +125,11 @@ class Loop:
                     **self._per_cost("train/cumulative_cost", counters["cumulative_costs"]),
                     **metrics,
                 }
-                # the line first: a line too many is cut off on resuming, one too few would be lost
+                # the checkpoint last: what is written without it is written again on resuming, with it never
                 self._directory.append_metrics(metrics)
-                store.save(epoch, jax.device_get(state), counters, rollout if ring else None)
                 params = self._algorithm.policy(state)
                 save_policy(self._directory.path, self._name, config, self._spec, self._environments, params, epoch)
+                store.save(epoch, jax.device_get(state), counters, rollout if ring else None)
                 for sink in sinks:
                     sink.write(metrics)
                 display.epoch(metrics)
