@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from driving import drive_to, place
 
-from cvpo.envs import TASKS, placement, robots
+from cvpo.envs import TASKS, arena, placement, robots
 from cvpo.envs.arena import load, navigation_model
 from cvpo.envs.vector_env import TaskVectorEnv
 
@@ -51,6 +51,24 @@ def test_between_two_goals_the_rewards_add_up_to_the_distance_lost(task):
         assert not infos["goal_met"][0]
         earned += reward[0]
     assert earned == pytest.approx(before - distance_to_goal(env.world), abs=1e-9)
+
+
+@pytest.mark.parametrize("task", ["Point-Button", "Car-Button"])
+def test_naming_the_pairs_that_may_touch_changes_no_bit(task, monkeypatch):
+    """Against MuJoCo's own search for them, on drives into buttons and gremlins."""
+    ends = []
+    for name_pairs in (arena._name_pairs, lambda spec: None):
+        monkeypatch.setattr(arena, "_name_pairs", name_pairs)
+        env = make(task, seed=2)
+        assert (env.world.physics.model.npair > 0) == (not ends)
+        touched = np.zeros(8, dtype=bool)
+        for step in range(390):
+            target = env.world.buttons[0, 3] if step < 130 else env.world.gremlins[0, 1]
+            env.step(drive_to(env.world, target)[None])
+            touched |= (env.world.physics.sensors[0] > 0).any(axis=0)
+        assert touched[:4].any() and touched[4:].any()
+        ends.append(env.world.physics.state)
+    np.testing.assert_array_equal(*ends)
 
 
 def violate(env, kind, target, steps=300):
