@@ -141,7 +141,9 @@ def read_config(path: str | Path) -> dict[str, Any]:
 
 def read_metrics(path: str | Path) -> list[dict[str, Any]]:
     """The metrics of the run in directory `path`, one dict per epoch; also while it is being written."""
-    return [_restore(metrics) for _, metrics in _metrics_lines(Path(path))]
+    lines = _metrics_lines(Path(path))
+    # most lines have nothing to restore, and looking at each of their values takes longer than parsing them
+    return [_restore(metrics) if any(word in line for word in _NON_FINITE) else metrics for line, metrics in lines]
 
 
 class Sink(Protocol):
