@@ -36,13 +36,13 @@ def test_the_oldest_epoch_is_replaced():
     assert {int(x) // 100 for x in batch.reward} == {1, 2}
 
 
-def test_sequences_follow_one_environment_and_end_with_their_epoch():
+def test_sequences_follow_one_environment_and_its_last_step_is_ended():
     batch = replay.sample(filled(0, 1, size=2), 2, jax.random.key(1), 300, 3)
     assert batch.reward.shape == (300, 3)
     for rewards, ended in zip(np.asarray(batch.reward), np.asarray(batch.ended), strict=True):
         for k in range(2):
             if rewards[k] // 10 % 10 == 3:  # the epoch's last step
-                assert ended[k] and rewards[k + 1] == rewards[k]
+                assert ended[k] and rewards[k + 1] == rewards[k] - 30  # the first step comes after it
             else:
                 assert not ended[k] and rewards[k + 1] == rewards[k] + 10
 
@@ -52,6 +52,13 @@ def test_sampling_is_uniform():
     _, counts = np.unique(batch.reward, return_counts=True)
     assert counts.shape == (8,)
     assert np.abs(counts - 5000).max() < 5 * np.sqrt(5000)
+
+
+def test_every_place_of_a_sequence_is_uniform():
+    batch = replay.sample(filled(0, size=1), 1, jax.random.key(2), 40_000, 3)
+    for place in range(3):
+        _, counts = np.unique(batch.reward[:, place], return_counts=True)
+        assert counts.shape == (8,) and np.abs(counts - 5000).max() < 5 * np.sqrt(5000)
 
 
 def test_means_leave_out_what_belongs_to_no_completed_episode():

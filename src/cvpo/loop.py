@@ -241,7 +241,7 @@ def make_learn(algorithm: Algorithm, config: OffPolicyConfig) -> Callable[..., t
 
     def one(state: State, storage: Transition, filled: jax.Array, key: jax.Array) -> tuple[State, Info]:
         sample_key, update_key = jax.random.split(key)
-        batch = replay.sample(storage, filled, sample_key, config.batch_size, config.n_step)
+        batch = replay.sample(storage, filled, sample_key, config.sequences, config.n_step)
         return algorithm.update(state, batch, update_key)
 
     @jax.jit

@@ -38,14 +38,14 @@ def add(storage: Transition, rollout: Transition, slot: jax.Array) -> Transition
 def sample(storage: Transition, filled: jax.Array, key: jax.Array, batch_size: int, length: int = 1) -> Transition:
     """Steps drawn uniformly from the first `filled` epochs: [B, ...], or sequences [B, length, ...] if length > 1.
 
-    A sequence that would run beyond its epoch repeats the epoch's last step, which then counts as ended:
-    whoever sums along a sequence stops at an ended step and bootstraps.
+    A sequence that runs beyond its epoch goes on at the epoch's first step, so that each step is drawn equally often in
+    each place. The last step counts as ended: whoever sums along a sequence stops at an ended step and bootstraps.
     """
     _, horizon, envs = storage.reward.shape
     index = jax.random.randint(key, (batch_size,), 0, filled * horizon * envs)
     epoch, step, env = index // (horizon * envs), index // envs % horizon, index % envs
     if length == 1:
         return jax.tree.map(lambda ring: ring[epoch, step, env], storage)
-    steps = jnp.minimum(step[:, None] + jnp.arange(length), horizon - 1)
+    steps = (step[:, None] + jnp.arange(length)) % horizon
     batch: Transition = jax.tree.map(lambda ring: ring[epoch[:, None], steps, env[:, None]], storage)
     return batch._replace(ended=batch.ended | (steps == horizon - 1))

@@ -107,8 +107,8 @@ def one_update(config: dict, spec: Spec = SPEC, level: float | None = None):
     state = algorithm.observe(state, jax.tree.map(lambda x: x[0], data))
     if level is not None:
         state = state._replace(cost_level=jnp.full(spec.num_costs, level))
-    length = make_config("cvpo", None, QUICK | config).n_step
-    batch = replay.sample(data, 1, jax.random.key(1), 32, length)
+    made = make_config("cvpo", None, QUICK | config)
+    batch = replay.sample(data, 1, jax.random.key(1), made.sequences, made.n_step)
     return state, *jax.jit(algorithm.update)(state, batch, jax.random.key(2))
 
 

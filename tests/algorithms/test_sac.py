@@ -107,13 +107,15 @@ def test_density_of_a_stored_action_is_that_of_its_draw():
     assert np.isfinite(sac.log_density(policy, jnp.sign(action))).all()
 
 
-def test_sequences_that_end_at_once_give_the_one_step_update():
-    steps = batch(shape=(32, 3))
-    ended = steps._replace(ended=steps.ended.at[:, 0].set(True))
+@pytest.mark.parametrize("retrace", [False, True])
+def test_sequences_whose_steps_all_end_give_the_one_step_update(retrace):
+    steps = batch(shape=(12, 3))
+    ended = steps._replace(ended=jnp.ones_like(steps.ended))
+    single = jax.tree.map(lambda x: x.reshape(36, *x.shape[2:]) if retrace else x[:, 0], ended)
     results = []
-    for options in ({}, {"n_step": 3, "retrace": True}):
+    for options in ({}, {"n_step": 3, "retrace": retrace}):
         algorithm = compiled(sac.make, dataclasses.replace(CONFIG, gamma=0.0, **options))
-        one = jax.tree.map(lambda x: x[:, 0], ended) if not options else ended
+        one = ended if options else single
         results.append(algorithm.update(algorithm.init(KEY), one, KEY)[0])
     assert_same(*results, 1e-5)
 

@@ -70,14 +70,17 @@ def test_retrace_by_hand():
     go = row(False, False, False, kind=bool)
     args = row(1, 3, 2), row(2, 4, 6), row(1, 2, 3)
     target = retrace_target(*args, go, go, log_ratio, 0.5, 0.8)
-    np.testing.assert_allclose(target, [1 + 1 + 0.5 * 0.4 * (1 + 0.5 * 0.8 * 4)])
+    # each step's target is what follows it in the row
+    third = 2 + 4
+    second = 3 + 1 + 0.5 * 0.8 * 4
+    np.testing.assert_allclose(target, [[1 + 1 + 0.5 * 0.4 * (1 + 0.5 * 0.8 * 4), second, third]], rtol=1e-6)
     # an episode that ends after its second step
     ended = row(False, True, False, kind=bool)
     np.testing.assert_allclose(
-        retrace_target(*args, go, ended, log_ratio, 0.5, 0.8), [1 + 1 + 0.5 * 0.4 * 1], rtol=1e-6
+        retrace_target(*args, go, ended, log_ratio, 0.5, 0.8)[:, 0], [1 + 1 + 0.5 * 0.4 * 1], rtol=1e-6
     )
     np.testing.assert_allclose(
-        retrace_target(*args, ended, ended, log_ratio, 0.5, 0.8), [1 + 1 + 0.5 * 0.4 * (2 - 3)], rtol=1e-6
+        retrace_target(*args, ended, ended, log_ratio, 0.5, 0.8)[:, 0], [1 + 1 + 0.5 * 0.4 * (2 - 3)], rtol=1e-6
     )
 
 
@@ -89,7 +92,7 @@ def test_retrace_on_policy_with_lambda_one_is_the_n_step_target():
     ended = jnp.array(rng.random((5, 4)) < 0.3)
     terminated = ended & jnp.array(rng.random((5, 4)) < 0.5)
     retrace = retrace_target(q[:, :4], q[:, 1:], reward, terminated, ended, jnp.zeros((5, 4)), 0.9, 1.0)
-    np.testing.assert_allclose(retrace, n_step_target(reward, q[:, 1:], terminated, ended, 0.9), rtol=1e-5)
+    np.testing.assert_allclose(retrace[:, 0], n_step_target(reward, q[:, 1:], terminated, ended, 0.9), rtol=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +145,7 @@ def test_the_value_of_the_policy_is_retraces_fixed_point(chain, lam):
             def mean(values, now=now, action=action, end=end, following=following, ratio=ratio):
                 v = (target * values).sum(1)[following]
                 args = values[now, action], v, end.astype(float), end, end, ratio
-                sample = np.asarray(compiled_retrace(*args, gamma, lam))
+                sample = np.asarray(compiled_retrace(*args, gamma, lam))[:, 0]
                 return sample.mean(), sample.std() / len(sample) ** 0.5
 
             value, spread = mean(q)

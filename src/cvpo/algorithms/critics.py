@@ -31,16 +31,12 @@ class CriticConfig(OffPolicyConfig):
     """How a cost's members are combined; max is the cautious choice."""
     next_actions: int = 1
     """Actions drawn at the next state to estimate its value."""
-    retrace: bool = False
-    """Correct sequences of `n_step` steps by Retrace(λ) instead of summing them as they are."""
     retrace_lambda: float = 0.95
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least(self, 1, "reward_critics", "cost_critics", "next_actions")
         require_between(self, 0.0, 1.0, "retrace_lambda")
-        if self.retrace and self.n_step < 2:
-            raise ValueError(f"retrace needs sequences: set n_step >= 2, got {self.n_step}")
 
 
 class CriticState(NamedTuple):
@@ -64,6 +60,22 @@ class Critics(NamedTuple):
     values: Callable[[Any, jax.Array, jax.Array | None], jax.Array]
     combine: Callable[[jax.Array], tuple[jax.Array, jax.Array]]
     update: Callable[..., tuple[CriticState, Info]]
+
+
+def learned_steps(config: CriticConfig, batch: Transition) -> Transition:
+    """The steps [B, ...] of a batch that critics and policy learn from.
+
+    Retrace gives a target to every step of a sequence, so all are used: it then costs no more than one-step targets.
+    """
+    if config.n_step == 1:
+        return batch
+    steps: Transition = jax.tree.map(_flat if config.retrace else lambda x: x[:, 0], batch)
+    return steps
+
+
+def _flat(x: jax.Array) -> jax.Array:
+    """[B, n, ...] -> [B·n, ...]"""
+    return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
 
 
 def make_critics(config: CriticConfig, spec: Spec) -> Critics:
@@ -102,7 +114,7 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
         return jnp.concatenate([reward[None], cost])
 
     def targets(state: CriticState, batch: Transition, expect: Any, log_ratio: Any) -> jax.Array:
-        """What the critics should say of the first step: [1 + m, B].
+        """What the critics should say of the learned steps: [1 + m, B].
 
         A cost ends with its episode as a reward does: a terminated state has no future cost. An episode cut by time
         goes on in the critics' eyes, so both bootstrap from its final observation.
@@ -120,27 +132,24 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
             spread = jnp.broadcast_to(next_value[..., None], (1 + m, size, length))
             return jax.vmap(lambda s, v: returns.n_step_target(s, v, *rest, config.gamma))(signal, spread)
 
-        def flat(x: jax.Array) -> jax.Array:
-            return x.reshape(size * length, *x.shape[2:])
-
         def unflat(x: jax.Array) -> jax.Array:
             return merged(x).reshape(1 + m, size, length)
 
-        next_value = unflat(expect(state.target, flat(batch.next_obs)))
-        q_taken = unflat(taken(state.target, flat(batch.obs), flat(batch.action)))
-        ratio = log_ratio(flat(batch.obs), flat(batch.action)).reshape(size, length) - batch.log_prob
+        next_value = unflat(expect(state.target, _flat(batch.next_obs)))
+        q_taken = unflat(taken(state.target, _flat(batch.obs), _flat(batch.action)))
+        ratio = log_ratio(_flat(batch.obs), _flat(batch.action)).reshape(size, length) - batch.log_prob
         retrace = jax.vmap(
             lambda q, v, s: returns.retrace_target(q, v, s, *rest, ratio, config.gamma, config.retrace_lambda)
         )
-        return retrace(q_taken, next_value, signal)
+        return retrace(q_taken, next_value, signal).reshape(1 + m, size * length)
 
     def update(state: CriticState, batch: Transition, expect: Any, log_ratio: Any) -> tuple[CriticState, Info]:
         goal = targets(state, batch, expect, log_ratio)  # [1 + m, B]
         goal = jnp.concatenate([jnp.repeat(goal[:1], rewards, 0), jnp.repeat(goal[1:], costs, 0)])  # [E, B]
-        first = batch if config.n_step == 1 else jax.tree.map(lambda x: x[:, 0], batch)
+        steps = learned_steps(config, batch)
 
         def loss(params: Any) -> tuple[jax.Array, jax.Array]:
-            errors = ((taken(params, first.obs, first.action) - goal) ** 2).mean(1)
+            errors = ((taken(params, steps.obs, steps.action) - goal) ** 2).mean(1)
             return errors.sum(), errors  # members share no parameter: the sum gives each its own gradient
 
         (_, errors), gradient = jax.value_and_grad(loss, has_aux=True)(state.params)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from cvpo.algorithms.critics import CriticConfig, CriticState, make_critics
+from cvpo.algorithms.critics import CriticConfig, CriticState, learned_steps, make_critics
 from cvpo.algorithms.heads import categorical_head, gaussian_head
 from cvpo.config import require_at_least, require_between, require_positive
 from cvpo.ops import guarantees, mstep
@@ -35,7 +35,7 @@ class Config(CriticConfig):
     polyak: float = 0.99
     """Weight of the old target critics in each averaging step."""
     n_step: int = 8
-    """Steps summed before a critic's target bootstraps; also the length of the traces if `retrace`."""
+    """Steps summed before a critic's target bootstraps; with `retrace`, steps in a sequence."""
     particles: int = 16
     """Candidate actions per state in the E-step (a Discrete space uses all its choices)."""
     policy_states: int = 96
@@ -137,6 +137,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
     factor = threshold_factor(spec.episode_length, config.gamma)
     final_limits = jnp.array(spec.cost_limits)
     reserve = 1 - config.limit_reserve
+    policy_states = min(config.policy_states, config.batch_size)
 
     def init(key: Key) -> State:
         critic_key, actor_key = jax.random.split(key)
@@ -197,7 +198,9 @@ def make(config: Config, spec: Spec) -> Algorithm:
             return head.log_prob(state.target_actor, obs, action)
 
         critic_state, info = critics.update(state.critics, batch, expect, log_prob)
-        obs = (batch.obs if config.n_step == 1 else batch.obs[:, 0])[: config.policy_states]
+        obs = learned_steps(config, batch).obs
+        spread = jnp.arange(policy_states) * len(obs) // policy_states  # over all sequences of the batch
+        obs = obs[spread]
 
         # E-step
         old = head.distribution(state.target_actor, obs)

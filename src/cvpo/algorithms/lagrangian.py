@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.critics import CriticConfig, Critics, CriticState
+from cvpo.algorithms.critics import CriticConfig, Critics, CriticState, learned_steps
 from cvpo.config import require_at_least, require_between, require_positive
 from cvpo.ops import lagrange
 from cvpo.ops.returns import threshold_factor
@@ -105,7 +105,7 @@ def learn_critics(
     state, info = critics.update(state, batch, expect, log_prob)
     if not spec.num_costs:
         del info["critic/cost_loss"]  # the mean over no critics
-    return state, batch.obs if config.n_step == 1 else batch.obs[:, 0], info
+    return state, learned_steps(config, batch).obs, info
 
 
 def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Penalty:

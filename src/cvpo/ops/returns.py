@@ -47,7 +47,7 @@ def retrace_target(
     gamma: float,
     lam: float,
 ) -> jax.Array:
-    """Retrace(λ) target [B] of the first of n steps [B, n] (Munos et al. 2016, Eq. 4).
+    """Retrace(λ) targets of all n steps [B, n], each by what follows it in its row (Munos et al. 2016, Eq. 4).
 
     q_taken: target critic at the stored (state, action); next_value: its mean under the policy π at next_obs;
     log_ratio: log π/μ of the stored action, μ having drawn it. The first is not used: Q(s, a) is given its action.
@@ -55,7 +55,7 @@ def retrace_target(
     delta = td_target(reward, next_value, terminated, gamma) - q_taken
     trace = lam * jnp.exp(jnp.minimum(log_ratio, 0.0))
     following = jnp.pad(trace[:, 1:], ((0, 0), (0, 1)))
-    return q_taken[:, 0] + _recur(delta.T, gamma * jnp.where(ended, 0.0, following).T)[0]
+    return q_taken + _recur(delta.T, gamma * jnp.where(ended, 0.0, following).T).T
 
 
 def gae(
