@@ -121,7 +121,7 @@ def _solve_batch(
     warm_start: tuple[Array, Array],
     max_iterations: int,
 ) -> EStep:
-    prior = jax.nn.softmax(prior_logits, axis=-1)
+    prior = _probabilities(prior_logits)
     proper = jnp.all(jnp.isfinite(prior))
     prior = jnp.where(proper, prior, 1.0 / prior.shape[-1])
     supported = prior > 0
@@ -131,8 +131,8 @@ def _solve_batch(
     kl_limit = jnp.where(finite, kl_limit, 1.0)
 
     values = jnp.where(finite & supported, jnp.concatenate([reward[None], costs]), 0.0)
-    centred, highest, mean_below = _centre(values, prior)
-    levels = jnp.mean(highest + mean_below, axis=-1)
+    centred, mean, rest = _centre(values, prior)
+    levels = jnp.mean(mean + rest, axis=-1)
     spread = _spread(centred, prior)
     finite &= jnp.all(jnp.isfinite(spread))
     unit = jnp.where(finite & (spread > 0), spread, 1.0)
@@ -140,7 +140,7 @@ def _solve_batch(
     features = jnp.where(finite, centred * (sign / unit)[:, None, None], 0.0)
 
     limited = finite & (limits < jnp.inf)
-    room = _room(jnp.where(limited, limits, 0.0), highest[1:], mean_below[1:]) / unit[1:]
+    room = _room(jnp.where(limited, limits, 0.0), mean[1:], rest[1:]) / unit[1:]
     room = jnp.where(limited, room, 0.0)
     adjustable = limited & (spread[1:] > 0) & (room < jnp.inf)
     rounding = TOLERANCE * dual.spread_in_ball(kl_limit)
@@ -230,17 +230,24 @@ def _start(problem: dual.Problem, unit: Array, warm_start: tuple[Array, Array]) 
     return x.at[0].set(jnp.where(problem.usable[0], x[0], 1e8))
 
 
-def _centre(values: Array, prior: Array) -> tuple[Array, Array, Array]:
-    """Values [n, B, K] less their prior mean in each state, the highest value, and the mean less the highest [n, B].
+def _probabilities(logits: Array) -> Array:
+    """softmax [B, K] to the last digits: at a logit of −16 the rounding of differences alone is one part in 1e6."""
+    below, error = _two_sum(logits, -jnp.max(logits, axis=-1, keepdims=True))
+    mass = jnp.exp(below) * (1.0 + jnp.where(below > -jnp.inf, error, 0.0))
+    return mass / jnp.sum(mass, axis=-1, keepdims=True)
 
-    Differences of close numbers are exact, so a common shift costs no digits beyond those the inputs lack.
+
+def _centre(values: Array, prior: Array) -> tuple[Array, Array, Array]:
+    """Values [n, B, K] less their prior mean in each state, and that mean in two parts [n, B], large and small.
+
+    A difference is exact but for its own last digit, so a common shift costs no digits beyond those the inputs lack.
     """
-    highest = jnp.max(jnp.where(prior > 0, values, -jnp.inf), axis=-1)
-    below = jnp.where(prior > 0, values - highest[..., None], 0.0)
-    mean_below = dual.state_means(prior, below)
-    centred = jnp.where(prior > 0, below - mean_below[..., None], 0.0)
-    centred -= jnp.where(prior > 0, dual.state_means(prior, centred)[..., None], 0.0)
-    return centred, highest, mean_below
+    supported = prior > 0
+    highest = jnp.max(jnp.where(supported, values, -jnp.inf), axis=-1)
+    mean = highest + dual.state_means(prior, jnp.where(supported, values - highest[..., None], 0.0))
+    centred = jnp.where(supported, values - mean[..., None], 0.0)
+    rest = dual.state_means(prior, centred)
+    return jnp.where(supported, centred - rest[..., None], 0.0), mean, rest
 
 
 def _spread(centred: Array, prior: Array) -> Array:
@@ -250,10 +257,10 @@ def _spread(centred: Array, prior: Array) -> Array:
     return largest * jnp.sqrt(jnp.mean(jnp.sum(prior * scaled**2, axis=-1), axis=-1))
 
 
-def _room(limits: Array, highest: Array, mean_below: Array) -> Array:
+def _room(limits: Array, mean: Array, rest: Array) -> Array:
     """limit − mean_b E_π[Q_c] [m], exact to its last digits: states often differ far more than particles do."""
-    difference, error = _two_sum(limits[:, None], -highest)
-    terms = jnp.concatenate([difference, error, -mean_below], axis=-1)
+    difference, error = _two_sum(limits[:, None], -mean)
+    terms = jnp.concatenate([difference, error, -rest], axis=-1)
     carried = jnp.zeros_like(terms)
     while terms.shape[-1] > 1:
         if terms.shape[-1] % 2:
@@ -261,7 +268,7 @@ def _room(limits: Array, highest: Array, mean_below: Array) -> Array:
             terms, carried = jnp.pad(terms, pad), jnp.pad(carried, pad)
         terms, error = _two_sum(terms[:, ::2], terms[:, 1::2])
         carried = carried[:, ::2] + carried[:, 1::2] + error
-    return (terms + carried)[:, 0] / highest.shape[-1]
+    return (terms + carried)[:, 0] / mean.shape[-1]
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:

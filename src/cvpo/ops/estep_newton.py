@@ -85,7 +85,7 @@ def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
         accepted = decreased | level
 
         direction, first_step, reach = _direction(problem, x, at, gradient, s.reach)
-        shorter = s.step * jnp.clip(before / (before - after), 0.02, 0.5)
+        shorter = s.step * jnp.clip(before / (before - after), 0.2, 0.5)
         stepped = _Search(
             x=x,
             logits=at.log_ratio,  # near zero where the weight is, so that small steps are not rounded away
@@ -123,37 +123,39 @@ def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
 
 
 class _Trial(NamedTuple):
-    """A direction, and which variables it led past their bound: they stop there, and the others choose anew."""
+    """A direction in the making: a variable that meets its bound stays there, and the others go on without it."""
 
-    free: Array  # [n] bool, the variables to move
-    pinned: Array  # [n] moves of the variables that stop at their bound
     direction: Array  # [n]
+    free: Array  # [n] bool, the variables that may still move
     reach: Array  # []
-    blocked: Array  # [] bool, whether `free` has changed
+    blocked: Array  # [] bool, whether a variable has met its bound
 
 
 def _direction(problem: Problem, x: Array, at: Tilt, gradient: Array, reach: Array) -> tuple[Array, Array, Array]:
-    """The direction among the variables off their bound, the first step to try along it, and the next reach."""
+    """The direction, the first step to try along it, and the next reach.
+
+    Each part goes towards the least value of the quadratic model over the free variables, as far as the first bound:
+    the model falls along all of them, which it need not if several variables were sent to their bounds at once.
+    """
     root = deviations(at, problem.features)
     hessian = jnp.matmul(root, root.T, precision=jax.lax.Precision.HIGHEST)
     a = problem.denominator
     size = jnp.dot(a, x)
 
     def attempt(trial: _Trial) -> _Trial:
-        slope = gradient + hessian @ trial.pinned
+        slope = gradient + hessian @ trial.direction
         moves, next_reach = _moves(problem, x, at, slope, root, hessian, trial.free, reach)
-        blocked = trial.free & (x + moves < 0) & (a * x <= 0.5 * size)
-        return _Trial(
-            free=trial.free & ~blocked,
-            pinned=jnp.where(blocked, -x, trial.pinned),
-            direction=trial.pinned + moves,
-            reach=next_reach,
-            blocked=jnp.any(blocked),
-        )
+        left = x + trial.direction
+        meets = trial.free & (left + moves < 0) & (a * x <= 0.5 * size)
+        shares = jnp.where(meets, left / jnp.where(meets, -moves, 1.0), 1.0)
+        share = jnp.min(shares)
+        stops = meets & (shares <= share)
+        direction = jnp.where(stops, -x, trial.direction + share * moves)
+        return _Trial(direction, trial.free & ~stops, next_reach, jnp.any(stops))
 
     zero = jnp.zeros_like(x)
     free = problem.usable & ((x > 0) | (gradient < 0))
-    last = jax.lax.while_loop(lambda t: t.blocked, attempt, _Trial(free, zero, zero, reach, jnp.array(True)))
+    last = jax.lax.while_loop(lambda t: t.blocked, attempt, _Trial(zero, free, reach, jnp.array(True)))
     change = jnp.dot(a, last.direction)
     step = jnp.minimum(1.0, 0.9 * size / jnp.maximum(-change, 1e-30))
     return last.direction, jnp.where(size + change > _STEEPEST, 0.0, step), last.reach
