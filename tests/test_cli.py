@@ -77,6 +77,16 @@ def test_the_paper_preset_has_the_papers_table(monkeypatch):
     assert (config.polyak, config.gamma, config.envs, config.cost_level) == (0.995, 0.99, 20, "critic")
 
 
+def test_a_preset_may_hold_settings_of_a_task(monkeypatch):
+    seen = []
+    monkeypatch.setattr("cvpo.training.train", lambda env, algorithm, **options: seen.append(options["config"]))
+    for words in ("Point-Goal", "Car-Circle", "Car-Circle --gamma 0.5", "Car-Circle --preset paper"):
+        cli.main(["train", *words.split(), "--steps", "1"])
+    assert [(config.gamma, config.retrace) for config in seen] == [
+        (0.99, False), (0.97, True), (0.5, True), (0.99, False)
+    ]  # fmt: skip
+
+
 def test_train_evaluate_and_render_a_run(tmp_path, capsys):
     tiny = "--envs 2 --hidden 8 --batch-size 16 --particles 4 --eval-episodes 1 --update-ratio 0.02"
     path = str(tmp_path / "run")

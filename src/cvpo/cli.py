@@ -53,13 +53,16 @@ def train(arguments: Sequence[str]) -> None:
     """Train a policy, or go on with a run."""
     from cvpo import training
     from cvpo.algorithms import lookup, make_config
+    from cvpo.envs import TASKS
 
     if "--resume" in arguments:
         return resume(arguments)
-    # The algorithm decides which settings there are, and preset and file their defaults: they are read first.
+    # The algorithm decides which settings there are, and preset, task and file their defaults: they are read first.
     name = _flag(arguments, "--algorithm") or "cvpo"
     file = _flag(arguments, "--config-file")
-    defaults = make_config(name, _flag(arguments, "--preset"), read_settings(Path(file)) if file else None)
+    settings = read_settings(Path(file)) if file else None
+    task = next((argument for argument in arguments if argument in TASKS), None)
+    defaults = make_config(name, _flag(arguments, "--preset"), settings, task)
     unprefixed: Any = tyro.conf.arg(name="")  # --batch-size, not --config.batch-size
     fields: list[Any] = [("config", Annotated[lookup(name).config, unprefixed], dataclasses.field(default=defaults))]
     everything = dataclasses.make_dataclass("Train", fields, bases=(TrainOptions,), frozen=True)

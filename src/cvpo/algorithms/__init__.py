@@ -40,10 +40,15 @@ def lookup(name: str) -> Entry:
     return ALGORITHMS[name]
 
 
-def make_config(name: str, preset: str | None = None, overrides: dict[str, Any] | None = None) -> LoopConfig:
-    """The settings of an algorithm: its defaults, a preset over them, and overrides over both."""
+def make_config(
+    name: str, preset: str | None = None, overrides: dict[str, Any] | None = None, env: str | None = None
+) -> LoopConfig:
+    """The settings of an algorithm: its defaults, a preset over them, what the preset says of `env` if that is the name
+    of a task, and overrides over all."""
     entry = lookup(name)
     preset = preset or "default"
     if preset not in entry.presets:
         raise ValueError(f"{name} has no preset {preset!r}{did_you_mean(preset, entry.presets)}")
-    return with_overrides(entry.config(), entry.presets[preset] | (overrides or {}))
+    settings = dict(entry.presets[preset])
+    of_task = settings.pop("tasks", {}).get(env, {})
+    return with_overrides(entry.config(), settings | of_task | (overrides or {}))

@@ -90,7 +90,7 @@ def core_hours(specs: Sequence[RunSpec]) -> float:
     """Hours that the runs take on one core of a machine like the one measured."""
     milliseconds = 0.0
     for spec in specs:
-        config = make_config(spec.algorithm, spec.preset, dict(spec.config))
+        config = make_config(spec.algorithm, spec.preset, dict(spec.config), spec.env)
         step, update = COSTS[spec.preset][spec.algorithm]
         milliseconds += spec.steps * (step + update * getattr(config, "update_ratio", 0.0))
     return milliseconds / 3_600_000

@@ -60,7 +60,7 @@ class RunSpec:
 
         if not self.steps >= 1:
             raise ValueError(f"steps must be >= 1, got {self.steps}")
-        make_config(self.algorithm, self.preset, dict(self.config))
+        make_config(self.algorithm, self.preset, dict(self.config), self.env)
         check_known(import_env(self.env))
 
     def same_run(self, other: RunSpec) -> bool:
