@@ -50,18 +50,20 @@ class LoopConfig:
 class OffPolicyConfig(LoopConfig):
     """Settings of the methods that learn from a replay of old episodes."""
 
-    batch_size: int = 300
+    hidden: tuple[int, ...] = (128, 128)
+    """Widths of the hidden layers of every network."""
+    batch_size: int = 256
     """Transitions in a gradient step."""
-    update_ratio: float = 0.125
+    update_ratio: float = 0.25
     """Gradient steps per environment step."""
     replay_capacity: int = 1_000_000
     """Environment steps kept; rounded down to whole epochs."""
     random_epochs: int = 0
     """Epochs at the start that act uniformly at random."""
     critic_learning_rate: float = 1e-3
-    polyak: float = 0.995
+    polyak: float = 0.99
     """Weight of the old target in each averaging step."""
-    n_step: int = 1
+    n_step: int = 8
     """Steps summed before a critic's target bootstraps; with `retrace`, steps in a sequence."""
     retrace: bool = False
     """Correct the sums by Retrace(λ) for what the policy would do now, and learn from every step of a sequence."""

@@ -10,7 +10,7 @@ from cvpo.types import Algorithm, Spec, State, Transition
 
 KEY = jax.random.key(0)
 LENGTH, ENVS = 10, 4
-TINY = {"hidden": (16,), "batch_size": 32, "envs": ENVS}
+TINY = {"hidden": (16,), "batch_size": 32, "envs": ENVS, "n_step": 1}
 
 
 def spec(*cost_limits: float, discrete: bool = False) -> Spec:

@@ -18,6 +18,12 @@ from cvpo.config import OffPolicyConfig, require_at_least, require_between
 from cvpo.ops import returns
 from cvpo.types import Info, Spec, Transition
 
+# The left half of the paper's table of hyper-parameters (appendix): what all off-policy methods have in common.
+PAPER_CRITICS: dict[str, Any] = {
+    "hidden": (256, 256), "batch_size": 300, "update_ratio": 0.125, "critic_learning_rate": 1e-3, "polyak": 0.995,
+    "n_step": 1, "gamma": 0.99, "replay_capacity": 1_000_000, "envs": 20,
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class CriticConfig(OffPolicyConfig):

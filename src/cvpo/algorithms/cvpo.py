@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from cvpo.algorithms.critics import CriticConfig, CriticState, learned_steps, make_critics
+from cvpo.algorithms.critics import PAPER_CRITICS, CriticConfig, CriticState, learned_steps, make_critics
 from cvpo.algorithms.heads import categorical_head, gaussian_head
 from cvpo.config import require_at_least, require_between, require_positive
 from cvpo.ops import guarantees, mstep
@@ -26,18 +26,8 @@ from cvpo.types import Algorithm, Info, Key, Spec, Transition, completed_episode
 class Config(CriticConfig):
     """Settings of CVPO."""
 
-    hidden: tuple[int, ...] = (128, 128)
-    """Widths of the hidden layers of every network."""
-    batch_size: int = 256
-    """Transitions in a gradient step."""
-    update_ratio: float = 0.25
-    """Gradient steps per environment step."""
-    polyak: float = 0.99
-    """Weight of the old target critics in each averaging step."""
     replay_capacity: int = 50_000
     """Environment steps kept; few, as what older policies did misleads sums over several steps."""
-    n_step: int = 8
-    """Steps summed before a critic's target bootstraps; with `retrace`, steps in a sequence."""
     particles: int = 16
     """Candidate actions per state in the E-step (a Discrete space uses all its choices)."""
     policy_states: int = 96
@@ -102,12 +92,10 @@ class Config(CriticConfig):
             require_positive(self, "max_gradient_norm")
 
 
-# The paper's table of hyper-parameters (appendix), where it differs from the defaults.
-PAPER: dict[str, Any] = {
-    "hidden": (256, 256), "batch_size": 300, "policy_states": 300, "particles": 32, "mstep_iterations": 6,
-    "n_step": 1, "policy_learning_rate": 2e-3, "critic_learning_rate": 1e-3, "cost_level": "critic", "kl_estep": 0.1,
-    "kl_mean": 1e-3, "kl_scale": 1e-4, "max_dual": 1e4, "polyak": 0.995, "policy_polyak": 0.995, "gamma": 0.99,
-    "replay_capacity": 1_000_000, "envs": 20,
+# The right half of the paper's table of hyper-parameters (appendix): what CVPO has of its own.
+PAPER: dict[str, Any] = PAPER_CRITICS | {
+    "policy_states": 300, "particles": 32, "mstep_iterations": 6, "policy_learning_rate": 2e-3, "cost_level": "critic",
+    "kl_estep": 0.1, "kl_mean": 1e-3, "kl_scale": 1e-4, "max_dual": 1e4, "policy_polyak": 0.995,
 }  # fmt: skip
 # On Car-Circle a path that cuts through half of the circle is a local optimum: a slightly wider cut takes longer to be
 # back where the rewards are high. A shorter horizon looks at the reward nearby, which grows outwards everywhere.

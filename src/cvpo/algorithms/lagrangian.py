@@ -13,18 +13,14 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.critics import CriticConfig, Critics, CriticState, learned_steps
+from cvpo.algorithms.critics import PAPER_CRITICS, CriticConfig, Critics, CriticState, learned_steps
 from cvpo.config import require_at_least, require_between, require_positive
 from cvpo.ops import lagrange
 from cvpo.ops.returns import threshold_factor
 from cvpo.types import Info, Spec, Transition, completed_episode_means
 
-# The paper's table of hyper-parameters (appendix), left half: what all off-policy methods have in common.
-PAPER: dict[str, Any] = {
-    "hidden": (256, 256), "batch_size": 300, "critic_learning_rate": 1e-3, "polyak": 0.995, "gamma": 0.99, "envs": 20,
-}  # fmt: skip
-PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": PAPER}
-LAG_PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": PAPER | {"cost_level": "critic"}}
+PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": PAPER_CRITICS}
+LAG_PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": PAPER_CRITICS | {"cost_level": "critic"}}
 
 
 @dataclass(frozen=True)
