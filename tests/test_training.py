@@ -32,18 +32,23 @@ def bandit(tmp_path, steps=80, **options):
     return cvpo.train(Bandit, steps=steps, **options)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run of four epochs that nothing disturbed."""
+    return bandit(tmp_path_factory.mktemp("whole"))
+
+
 def untimed(metrics):
     return [{k: v for k, v in line.items() if k != "wall_seconds" and not k.startswith("time/")} for line in metrics]
 
 
-def test_a_run_writes_what_it_documents(tmp_path):
-    run = bandit(tmp_path)
-    metrics = run.metrics()
+def test_a_run_writes_what_it_documents(whole):
+    metrics = whole.metrics()
     assert [line["epoch"] for line in metrics] == [0, 1, 2, 3]
     assert [line["steps"] for line in metrics] == [20, 40, 60, 80]
     documented = (Path(__file__).parents[1] / "docs" / "metrics.md").read_text()
     assert [key for key in metrics[-1] if f"`{key}`" not in documented] == []
-    config = read_config(run.path)
+    config = read_config(whole.path)
     assert config["config"]["batch_size"] == 16 and config["seed"] == 0 and config["provenance"]["versions"]["jax"]
     # a reward of a and a cost of (a + 1) / 2 in each of ten rounds
     for line in metrics:
@@ -52,10 +57,9 @@ def test_a_run_writes_what_it_documents(tmp_path):
     assert metrics[-1]["train/cumulative_cost"] == pytest.approx(total, rel=1e-5)
 
 
-def test_a_stopped_run_goes_on_bit_for_bit(tmp_path):
-    whole = bandit(tmp_path, run_dir=tmp_path / "whole")
-    bandit(tmp_path, steps=40, run_dir=tmp_path / "parts")
-    parts = bandit(tmp_path, run_dir=tmp_path / "parts", resume=True)
+def test_a_stopped_run_goes_on_bit_for_bit(tmp_path, whole):
+    bandit(tmp_path, steps=40)
+    parts = bandit(tmp_path, resume=True)
     assert untimed(parts.metrics()) == untimed(whole.metrics())
     for a, b in zip(weights(whole.path), weights(parts.path), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -67,19 +71,18 @@ def weights(path):
     return [arrays[name] for name in sorted(arrays)]
 
 
-def test_a_run_killed_right_after_its_last_checkpoint_has_its_last_policy(tmp_path, monkeypatch):
-    whole = bandit(tmp_path, steps=40, run_dir=tmp_path / "whole")
+def test_a_run_killed_right_after_its_last_checkpoint_has_its_last_policy(tmp_path, monkeypatch, whole):
     save = CheckpointStore.save
 
     def save_and_die(store, epoch, *state):
         save(store, epoch, *state)
-        if epoch == 1:
+        if epoch == 3:
             raise SystemExit
 
     monkeypatch.setattr(CheckpointStore, "save", save_and_die)
     with pytest.raises(SystemExit):
-        bandit(tmp_path, steps=40)
-    resumed = bandit(tmp_path, steps=40, resume=True)  # no epoch is left that would write anything
+        bandit(tmp_path)
+    resumed = bandit(tmp_path, resume=True)  # no epoch is left that would write anything
     for a, b in zip(weights(whole.path), weights(resumed.path), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -193,8 +196,8 @@ def test_the_policy_keeps_its_normalizer(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def policy(tmp_path_factory):
-    return bandit(tmp_path_factory.mktemp("policy"), steps=20).policy()
+def policy(whole):
+    return whole.policy()
 
 
 class TestPolicy:
@@ -297,8 +300,7 @@ def test_a_checkpoint_of_another_observation_size_is_refused(tmp_path):
         )  # fmt: skip
 
 
-def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(tmp_path):
-    whole = bandit(tmp_path, run_dir=tmp_path / "whole", steps=80)
+def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(tmp_path, whole):
     run = bandit(tmp_path, steps=60)
     newest = max((run.path / "checkpoints").glob("epoch-*.safetensors"))
     newest.write_bytes(newest.read_bytes()[:-10])
