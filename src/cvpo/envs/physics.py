@@ -51,6 +51,7 @@ class Physics:
             self._inputs,
             control_spec=_CONTROL,
             skip_checks=True,
+            chunk_size=-(-len(self.state) // len(self._data)),  # one for each thread: more cost more than they balance
             nstep=self._inputs.shape[1],
             state=self._states,
             sensordata=self.sensors,
