@@ -28,6 +28,8 @@ class Physics:
         self._rollout = Rollout(nthread=threads if threads > 1 else 0)
         self._models = [model] * num_envs
         self._data = [mujoco.MjData(model) for _ in range(threads)]
+        # Small pieces keep the threads busy to the end, but handing one over costs as much as a few simulations.
+        self._chunk = max(5, num_envs // (10 * threads))
 
         state_size = mujoco.mj_stateSize(model, _PHYSICS)
         self._rest = np.empty(state_size)
@@ -51,7 +53,7 @@ class Physics:
             self._inputs,
             control_spec=_CONTROL,
             skip_checks=True,
-            chunk_size=-(-len(self.state) // len(self._data)),  # one for each thread: more cost more than they balance
+            chunk_size=self._chunk,
             nstep=self._inputs.shape[1],
             state=self._states,
             sensordata=self.sensors,
