@@ -47,7 +47,7 @@ def solve_estep(
     kl_limit: ArrayLike,
     log_prior: ArrayLike | None = None,
     per_state: bool = False,
-    warm_start: tuple[Array, Array] | None = None,
+    warm_start: tuple[ArrayLike, ArrayLike] | None = None,
     max_iterations: int = 100,
 ) -> EStep:
     """Solve the E-step for q_reward [B, K] and q_costs [m, B, K] (or [B, K] for one cost).
@@ -61,36 +61,29 @@ def solve_estep(
         warm_start: (eta, multipliers) of a similar problem; anything not positive and finite means a cold start.
         max_iterations: bound on the evaluations of the dual, in each of the two phases.
     """
-    reward, costs, limits, epsilon, prior_logits = _checked(q_reward, q_costs, cost_limits, kl_limit, log_prior)
-    m, b, _ = costs.shape
+    reward, costs, limits, epsilon = (_array(v) for v in (q_reward, q_costs, cost_limits, kl_limit))
+    m = costs.shape[0] if costs.ndim == 3 else 1
+    if reward.ndim != 2 or costs.shape not in (reward.shape, (m, *reward.shape)) or 0 in costs.shape:
+        raise ValueError(
+            "q_reward must be [B, K] and q_costs [m, B, K] or [B, K] with the same B and K, none of them zero; "
+            f"got {reward.shape} and {costs.shape}"
+        )
+    if limits.shape not in ((), (m,)):
+        raise ValueError(f"cost_limits must be one number or [{m}], got shape {limits.shape}")
+    if isinstance(kl_limit, int | float | np.number) and not kl_limit > 0:
+        raise ValueError(f"kl_limit must be positive, got {kl_limit}")
+    prior_logits = np.zeros(reward.shape, np.float32) if log_prior is None else _array(log_prior)
+    if prior_logits.shape != reward.shape:
+        raise ValueError(f"log_prior must have q_reward's shape {reward.shape}, got {prior_logits.shape}")
     if warm_start is None:
-        lead = (b,) if per_state else ()
-        warm_start = (jnp.zeros(lead, reward.dtype), jnp.zeros((*lead, m), reward.dtype))
+        lead = reward.shape[:1] if per_state else ()
+        warm_start = (np.zeros(lead, np.float32), np.zeros((*lead, m), np.float32))
     return _solve(reward, costs, limits, epsilon, prior_logits, warm_start, per_state, max_iterations)
 
 
-def _checked(
-    q_reward: ArrayLike, q_costs: ArrayLike, cost_limits: ArrayLike, kl_limit: ArrayLike, log_prior: ArrayLike | None
-) -> tuple[Array, Array, Array, Array, Array]:
-    if isinstance(kl_limit, int | float | np.number) and not kl_limit > 0:
-        raise ValueError(f"kl_limit must be positive, got {kl_limit}")
-    reward = jnp.asarray(q_reward)
-    reward = reward.astype(jnp.promote_types(reward.dtype, jnp.float32))
-    costs = jnp.asarray(q_costs, reward.dtype)
-    costs = costs[None] if costs.ndim == 2 else costs
-    if reward.ndim != 2 or costs.ndim != 3 or costs.shape[1:] != reward.shape or 0 in costs.shape:
-        raise ValueError(
-            "q_reward must be [B, K] and q_costs [m, B, K] or [B, K] with the same B and K, none of them zero; "
-            f"got {reward.shape} and {jnp.shape(q_costs)}"
-        )
-    limits = jnp.asarray(cost_limits, reward.dtype)
-    if limits.shape not in ((), (costs.shape[0],)):
-        raise ValueError(f"cost_limits must be one number or [{costs.shape[0]}], got shape {limits.shape}")
-    prior_logits = jnp.zeros_like(reward) if log_prior is None else jnp.asarray(log_prior, reward.dtype)
-    if prior_logits.shape != reward.shape:
-        raise ValueError(f"log_prior must have q_reward's shape {reward.shape}, got {prior_logits.shape}")
-    limits = jnp.broadcast_to(limits, costs.shape[:1])
-    return reward, costs, limits, jnp.asarray(kl_limit, reward.dtype), prior_logits
+def _array(value: ArrayLike) -> Array | np.ndarray:
+    """An array without a type of its own choosing: `_solve` converts, as every operation outside of it takes time."""
+    return value if isinstance(value, Array) else np.asarray(value)
 
 
 @partial(jax.jit, static_argnames=("per_state", "max_iterations"))
@@ -104,6 +97,11 @@ def _solve(
     per_state: bool,
     max_iterations: int,
 ) -> EStep:
+    dtype = jnp.promote_types(reward.dtype, jnp.float32)
+    arrays = (reward, costs, limits, kl_limit, prior_logits, warm_start)
+    reward, costs, limits, kl_limit, prior_logits, warm_start = jax.tree.map(lambda v: v.astype(dtype), arrays)
+    costs = jnp.reshape(costs, (-1, *reward.shape))
+    limits = jnp.broadcast_to(limits, costs.shape[:1])
     solve = partial(_solve_batch, max_iterations=max_iterations)
     if not per_state:
         return solve(reward, costs, limits, kl_limit, prior_logits, warm_start)
@@ -177,11 +175,12 @@ def _solve_batch(
         solution = _choose(second & ~violated, found, solution)
         return again, jnp.array(True), solution._replace(iterations=iterations), violated
 
+    infinity = jnp.array(jnp.inf, room.dtype)
     nothing = Solution(
         x=jnp.zeros_like(unit),
-        logits=jnp.zeros_like(prior),
-        residual=jnp.array(jnp.inf, room.dtype),
-        dual=jnp.array(jnp.inf, room.dtype),
+        at=dual.Tilt(jnp.zeros_like(prior), prior, jnp.zeros_like(unit), kl=infinity, shortfall=infinity),
+        residual=infinity,
+        dual=infinity,
         iterations=jnp.array(0, jnp.int32),
     )
     # One loop for both problems, so that the solver is compiled once.
@@ -192,7 +191,7 @@ def _solve_batch(
     )
     problem = _choose(violated, safest, best)
 
-    at = dual.tilt(solution.logits, prior, features)
+    at = solution.at
     fresh, _ = dual.log_ratio(dual.combine(solution.x, problem.features), prior)
     divergence = jnp.mean(jnp.sum(prior * jnp.exp(fresh) * dual.kl_terms(at.log_ratio - fresh), axis=-1))
     certificate = dual.certify(problem, solution.x, at, divergence)

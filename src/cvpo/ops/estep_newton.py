@@ -32,7 +32,7 @@ class Solution(NamedTuple):
     """Where the search ended."""
 
     x: Array  # [n]
-    logits: Array  # [B, K] of the weights; x·f but for rounding and a constant per state
+    at: Tilt  # the distribution there, the tilt by x but for rounding
     residual: Array  # [] of the KKT conditions
     dual: Array  # [] G(x)
     iterations: Array  # [] evaluations of the dual
@@ -42,7 +42,7 @@ class _Search(NamedTuple):
     """The last accepted point, and the step to try from it."""
 
     x: Array  # [n]
-    logits: Array  # [B, K]
+    at: Tilt
     value: Array  # [] G(x)
     gradient: Array  # [n] a·x ∇G(x)
     direction: Array  # [n]
@@ -67,12 +67,13 @@ def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
     def advance(s: _Search) -> _Search:
         x = jnp.maximum(s.x + s.step * s.direction, 0.0)
         moved = x - s.x
-        # A short step is added to the logits held: at low temperatures x·f is rounded more coarsely than the step. The
-        # rounding acts like one part in 1e7 of the features; the step still moves the particles that share the weight.
+        # A short step is added to the logits held, near zero where the weight is: at low temperatures x·f is rounded
+        # more coarsely than the step. The rounding acts like one part in 1e7 of the features; the step still moves the
+        # particles that share the weight.
         short = jnp.all(jnp.abs(moved) <= 0.01 * jnp.max(s.x))
         exact_move = jnp.where(x > 0, s.step * s.direction, -s.x)
         coefficients = jnp.where(short, exact_move, x)
-        logits = jnp.where(short, s.logits, 0.0) + combine(coefficients, problem.features)
+        logits = jnp.where(short, s.at.log_ratio, 0.0) + combine(coefficients, problem.features)
         at = tilt(logits, problem.prior, problem.features)
         value, gradient = value_and_gradient(problem, x, at)
         certificate = certify(problem, x, at)
@@ -84,11 +85,15 @@ def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
         level = (value <= s.value + noise) & (after <= -0.8 * before)
         accepted = decreased | level
 
-        direction, first_step, reach = _direction(problem, x, at, gradient, s.reach)
+        direction, first_step, reach = jax.lax.cond(
+            accepted & (certificate.residual > TARGET_RESIDUAL),
+            lambda: _direction(problem, x, at, gradient, s.reach),
+            lambda: (s.direction, s.step, s.reach),
+        )
         shorter = s.step * jnp.clip(before / (before - after), 0.2, 0.5)
         stepped = _Search(
             x=x,
-            logits=at.log_ratio,  # near zero where the weight is, so that small steps are not rounded away
+            at=at,
             value=value,
             gradient=gradient,
             direction=direction,
@@ -104,10 +109,10 @@ def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
         return kept._replace(iterations=s.iterations + 1)
 
     dtype = problem.features.dtype
-    infinity = jnp.array(jnp.inf, dtype)
+    infinity, nought = jnp.array(jnp.inf, dtype), jnp.zeros((), dtype)
     first = _Search(
         x=start,
-        logits=combine(start, problem.features),
+        at=Tilt(combine(start, problem.features), problem.prior, jnp.zeros_like(start), nought, nought),
         value=infinity,  # so that the first pass accepts the start itself
         gradient=jnp.zeros_like(start),
         direction=jnp.zeros_like(start),
@@ -119,7 +124,7 @@ def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
         stalled=jnp.array(False),
     )
     last = jax.lax.while_loop(unfinished, advance, first)
-    return Solution(x=last.x, logits=last.logits, residual=last.residual, dual=last.dual, iterations=last.iterations)
+    return Solution(x=last.x, at=last.at, residual=last.residual, dual=last.dual, iterations=last.iterations)
 
 
 class _Trial(NamedTuple):
@@ -143,7 +148,8 @@ def _direction(problem: Problem, x: Array, at: Tilt, gradient: Array, reach: Arr
     size = jnp.dot(a, x)
 
     def attempt(trial: _Trial) -> _Trial:
-        slope = gradient + hessian @ trial.direction
+        # By the root, as far moves along flat directions cancel there, before they are rounded.
+        slope = gradient + root @ (trial.direction @ root)
         moves, next_reach = _moves(problem, x, at, slope, root, hessian, trial.free, reach)
         left = x + trial.direction
         meets = trial.free & (left + moves < 0) & (a * x <= 0.5 * size)
