@@ -98,7 +98,7 @@ def sweep(shapes: list[tuple[int, int, int]], count: int) -> None:
             result, found = solve_and_check(p)
             iterations.append(int(result.iterations))
             # The weights themselves are float32: in units of a small ball their rounding is all that may be added.
-            rounding = 1e-6 / min(1.0, np.sqrt(2 * p.kl_limit))
+            rounding = np.finfo(np.float32).eps / min(1.0, np.sqrt(2 * p.kl_limit))
             solved = result.finite and result.kkt_residual <= 1e-5 and found.residual <= 1e-5 + rounding
             if not (solved and (result.feasible or found.violation > 0)):
                 failures.append((shape, i, p.kl_limit, float(result.kkt_residual), found, iterations[-1]))
