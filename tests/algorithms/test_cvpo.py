@@ -146,10 +146,10 @@ PLAIN = {"limit_reserve": 0.0, "offset_gain": 0.0, "n_step": 1}
 
 
 def test_the_measured_level_moves_the_threshold_by_the_gap_per_step():
-    for level in (0.75, 1.5):
-        _, _, info = one_update(PLAIN | {"level_bound": 1e6}, level=level)
+    for level, gain in ((0.75, 1.0), (1.5, 3.0)):
+        _, _, info = one_update(PLAIN | {"level_bound": 1e6, "level_gain": gain}, level=level)
         moved = float(info["estep/threshold"] - info["estep/cost_policy"])
-        assert moved == pytest.approx((1.0 - level) / SPEC.episode_length, rel=1e-3)
+        assert moved == pytest.approx(gain * (1.0 - level) / SPEC.episode_length, rel=1e-3)
 
 
 def test_a_demand_is_bounded_by_what_the_trust_region_can_change():

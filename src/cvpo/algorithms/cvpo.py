@@ -41,6 +41,8 @@ class Config(CriticConfig):
     measured cost of recent episodes plus the change that the critic foresees."""
     limit_reserve: float = 0.1
     """Share of the limit that the measured level is kept away from it, as episodes scatter about their mean."""
+    level_gain: float = 1.0
+    """What the gap between limit and measured level is multiplied by in the demand; 1 closes it to first order."""
     level_smoothing: float = 0.3
     """Weight of the newest epoch in the measured cost level."""
     level_bound: float = 0.8
@@ -85,7 +87,7 @@ class Config(CriticConfig):
         require_at_least(self, 0, "offset_gain", "offset_bound")
         require_positive(
             self, "kl_estep", "kl_mean", "kl_scale", "policy_learning_rate", "mean_dual_learning_rate",
-            "scale_dual_learning_rate", "max_dual", "initial_scale", "level_bound",
+            "scale_dual_learning_rate", "max_dual", "initial_scale", "level_bound", "level_gain",
         )  # fmt: skip
         require_between(self, 0.0, 1.0, "limit_reserve", "level_smoothing", "limit_decay", "policy_polyak")
         if self.max_gradient_norm is not None:
@@ -174,7 +176,9 @@ def make(config: Config, spec: Spec) -> Algorithm:
         # What a step to the edge of the KL ball can change, for nearly normal Q values.
         reach = config.level_bound * within * jnp.sqrt(2 * config.kl_estep)
         correction = jnp.clip(
-            (reserve * limits - state.cost_level) / spec.episode_length + state.cost_offset, -reach, reach
+            config.level_gain * (reserve * limits - state.cost_level) / spec.episode_length + state.cost_offset,
+            -reach,
+            reach,
         )
         lifted = jnp.isinf(limits)
         return policy.mean(-1) + jnp.where(lifted, jnp.inf, jnp.where(jnp.isnan(correction), 0.0, correction))
