@@ -133,8 +133,8 @@ def test_acting():
 @pytest.mark.slow
 def test_pendulum_swings_up(tmp_path):
     config = {
-        "envs": 4, "hidden": (128, 128), "batch_size": 128, "update_ratio": 0.5, "polyak": 0.99, "random_epochs": 1,
-        "eval_episodes": 20, "eval_every": 5,
+        "envs": 4, "hidden": (128, 128), "batch_size": 128, "update_ratio": 0.5, "polyak": 0.99, "n_step": 1,
+        "random_epochs": 1, "eval_episodes": 20, "eval_every": 5,
     }  # fmt: skip
     run = cvpo.train("Pendulum-v1", "sac", steps=20_000, run_dir=tmp_path, quiet=True, config=config)
     assert run.metrics()[-1]["eval/reward"] >= -200
@@ -144,8 +144,8 @@ def test_pendulum_swings_up(tmp_path):
 @pytest.mark.parametrize("cost_level", ["measured", "critic"])
 def test_tracking_within_its_limit(tmp_path, cost_level):
     config = {
-        "envs": 20, "hidden": (32, 32), "batch_size": 64, "update_ratio": 0.25, "polyak": 0.98, "gamma": 0.9,
-        "multiplier_kp": 0.2, "multiplier_ki": 0.05, "cost_level": cost_level,
+        "envs": 20, "hidden": (32, 32), "batch_size": 64, "update_ratio": 0.25, "polyak": 0.98, "n_step": 1,
+        "gamma": 0.9, "multiplier_kp": 0.2, "multiplier_ki": 0.05, "cost_level": cost_level,
         "episode_length": Tracking.LENGTH, "eval_episodes": 50, "eval_every": 5,
     }  # fmt: skip
     run = cvpo.train(

@@ -130,8 +130,8 @@ def test_a_deterministic_policy_has_no_retrace():
 @pytest.mark.parametrize("name", ["td3", "ddpg"])
 def test_pendulum_swings_up(tmp_path, name):
     config = {
-        "envs": 4, "hidden": (64, 64), "batch_size": 128, "update_ratio": 0.5, "polyak": 0.99, "eval_episodes": 20,
-        "eval_every": 5,
+        "envs": 4, "hidden": (64, 64), "batch_size": 128, "update_ratio": 0.5, "polyak": 0.99, "n_step": 1,
+        "eval_episodes": 20, "eval_every": 5,
     }  # fmt: skip
     run = cvpo.train("Pendulum-v1", name, steps=20_000, run_dir=tmp_path, quiet=True, config=config)
     assert run.metrics()[-1]["eval/reward"] >= -250
@@ -141,8 +141,8 @@ def test_pendulum_swings_up(tmp_path, name):
 @pytest.mark.parametrize("name", ["td3-lag", "ddpg-lag"])
 def test_tracking_within_its_limit(tmp_path, name):
     config = {
-        "envs": 20, "hidden": (32, 32), "batch_size": 64, "update_ratio": 0.25, "polyak": 0.98, "gamma": 0.9,
-        "multiplier_kp": 0.2, "multiplier_ki": 0.05, "episode_length": Tracking.LENGTH, "eval_episodes": 50,
+        "envs": 20, "hidden": (32, 32), "batch_size": 64, "update_ratio": 0.25, "polyak": 0.98, "n_step": 1,
+        "gamma": 0.9, "multiplier_kp": 0.2, "multiplier_ki": 0.05, "episode_length": Tracking.LENGTH, "eval_episodes": 50,
         "eval_every": 5,
     }  # fmt: skip
     run = cvpo.train(
