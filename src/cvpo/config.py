@@ -63,7 +63,7 @@ class OffPolicyConfig(LoopConfig):
     critic_learning_rate: float = 1e-3
     polyak: float = 0.99
     """Weight of the old target in each averaging step."""
-    n_step: int = 8
+    n_step: int = 1
     """Steps summed before a critic's target bootstraps; with `retrace`, steps in a sequence."""
     retrace: bool = False
     """Correct the sums by Retrace(λ) for what the policy would do now, and learn from every step of a sequence."""
