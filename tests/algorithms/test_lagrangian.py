@@ -104,3 +104,9 @@ def test_bad_settings_are_named():
         MultiplierConfig(multiplier_ki=-1)
     with pytest.raises(ValueError, match=r"multiplier_smoothing must be between 0.* and 1.*, got 2"):
         MultiplierConfig(multiplier_smoothing=2)
+
+
+@pytest.mark.parametrize("n_step", [1, 65])
+def test_retrace_needs_sequences_that_fit_a_batch(n_step):
+    with pytest.raises(ValueError, match=rf"2 <= n_step <= batch_size = 64, got n_step = {n_step}"):
+        MultiplierConfig(retrace=True, n_step=n_step, batch_size=64)
