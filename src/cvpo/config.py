@@ -32,9 +32,9 @@ class LoopConfig:
     """Discount of reward and cost."""
     eval_episodes: int = 10
     """Episodes of the deterministic policy in each evaluation."""
-    eval_every: int = 1
+    eval_every: int = 4
     """Epochs between two evaluations; the last epoch is always evaluated."""
-    normalize_observations: bool = False
+    normalize_observations: bool = True
     """Scale observations by their running mean and deviation, saved with the policy."""
 
     def __post_init__(self) -> None:
@@ -50,6 +50,9 @@ class LoopConfig:
 class OffPolicyConfig(LoopConfig):
     """Settings of the methods that learn from a replay of old episodes."""
 
+    envs: int = 5
+    """Parallel environments; an epoch is one episode's length of steps in each. Few: the policy learns from its
+    mistakes only after the epoch in which it makes them."""
     hidden: tuple[int, ...] = (128, 128)
     """Widths of the hidden layers of every network."""
     batch_size: int = 256

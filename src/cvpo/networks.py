@@ -90,7 +90,7 @@ def critics_init(key: jax.Array, count: int, obs_size: int, action_size: int, hi
     return tuple(mlp_init(k, sizes, last_scale=0.01) for k in jax.random.split(key, count))
 
 
-def critics_apply(params: Any, obs: jax.Array, actions: jax.Array) -> jax.Array:
+def critics_apply(params: Any, obs: jax.Array, actions: jax.Array, layer_norm: bool = False) -> jax.Array:
     """Values [count, B, K] of K actions each at B states: obs [B, o], actions [B, K, a].
 
     Actions are clipped here, the one gate to the critics: an environment clips them too, so beyond the bounds the
@@ -98,15 +98,22 @@ def critics_apply(params: Any, obs: jax.Array, actions: jax.Array) -> jax.Array:
     The state's half of the first layer is multiplied once per state, not once per particle: the same number for less.
     """
     actions = jnp.clip(actions, -1.0, 1.0)
+    activation = _standardized_relu if layer_norm else jax.nn.relu
 
     def one(network: MLP) -> jax.Array:
         (weight, bias), *rest = network
         split = obs.shape[-1]
         first = (obs @ weight[:split] + bias)[:, None, :] + actions @ weight[split:]
-        flat = jax.nn.relu(first).reshape(-1, first.shape[-1])
-        return mlp_apply(tuple(rest), flat).reshape(actions.shape[:-1])
+        flat = activation(first.reshape(-1, first.shape[-1]))
+        return mlp_apply(tuple(rest), flat, activation).reshape(actions.shape[:-1])
 
     return jnp.stack([one(network) for network in params])
+
+
+def _standardized_relu(x: jax.Array) -> jax.Array:
+    """Layer normalisation without gains and offsets, which the next layer could undo, and the ReLU."""
+    x = x - x.mean(-1, keepdims=True)
+    return jax.nn.relu(x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5))
 
 
 def choice_critics_init(key: jax.Array, count: int, obs_size: int, choices: int, hidden: Sequence[int]) -> Any:
@@ -114,6 +121,7 @@ def choice_critics_init(key: jax.Array, count: int, obs_size: int, choices: int,
     return tuple(mlp_init(k, (obs_size, *hidden, choices), last_scale=0.01) for k in jax.random.split(key, count))
 
 
-def choice_critics_apply(params: Any, obs: jax.Array) -> jax.Array:
+def choice_critics_apply(params: Any, obs: jax.Array, layer_norm: bool = False) -> jax.Array:
     """Values [count, B, n] of all n choices at B states."""
-    return jnp.stack([mlp_apply(network, obs) for network in params])
+    activation = _standardized_relu if layer_norm else jax.nn.relu
+    return jnp.stack([mlp_apply(network, obs, activation) for network in params])

@@ -142,14 +142,18 @@ def test_chunks_do_not_change_the_result():
     jax.tree.map(np.testing.assert_array_equal, whole, again)
 
 
-PLAIN = {"limit_reserve": 0.0, "offset_gain": 0.0, "n_step": 1}
+PLAIN = {"limit_reserve": 0.0, "integral_gain": 0.0, "n_step": 1}
 
 
-def test_the_measured_level_moves_the_threshold_by_the_gap_per_step():
-    for level, gain in ((0.75, 1.0), (1.5, 3.0)):
-        _, _, info = one_update(PLAIN | {"level_bound": 1e6, "level_gain": gain}, level=level)
-        moved = float(info["estep/threshold"] - info["estep/cost_policy"])
-        assert moved == pytest.approx(gain * (1.0 - level) / SPEC.episode_length, rel=1e-3)
+def test_the_measured_level_moves_the_threshold_by_a_share_of_the_balls_reach_for_each_limit_of_excess():
+    moved = {}
+    for level in (0.5, 1.0, 1.5, 2.0):
+        _, _, info = one_update(PLAIN | {"level_bound": 1e6, "level_gain": 0.2}, level=level)
+        moved[level] = float(info["estep/threshold"] - info["estep/cost_policy"])
+    assert moved[1.0] == pytest.approx(0.0, abs=1e-6)
+    assert moved[0.5] == pytest.approx(-moved[1.5], rel=1e-3)
+    assert moved[2.0] == pytest.approx(2 * moved[1.5], rel=1e-3)
+    assert moved[1.5] < 0.0
 
 
 def test_a_demand_is_bounded_by_what_the_trust_region_can_change():
@@ -162,19 +166,19 @@ def test_a_demand_is_bounded_by_what_the_trust_region_can_change():
     assert float(info["estep/feasible"]) == 0.0
 
 
-def test_what_is_asked_for_grows_while_the_cost_stays_above_its_limit():
-    settings = {"offset_gain": 0.5, "limit_reserve": 0.0, "level_smoothing": 1.0}
+def test_what_is_asked_for_grows_while_the_cost_is_above_its_limit_and_falls_below():
+    settings = {
+        "integral_gain": 0.1, "level_gain": 0.2, "level_bound": 0.45, "limit_reserve": 0.0, "level_smoothing": 1.0,
+    }  # fmt: skip
     algorithm = learner.make(make_config("cvpo", None, QUICK | settings), SPEC)
     state = algorithm.init(jax.random.key(0))
     data = jax.tree.map(lambda x: x[0], rollout(SPEC))
-    above, below = (data._replace(costs=jnp.full_like(data.costs, cost)) for cost in (0.2, 0.0))
-    offsets = []
-    for episodes in (above, above, below, below, below, below):
-        state = algorithm.observe(state, episodes)
-        offsets.append(float(state.cost_offset[0]))
-    assert offsets[1] < offsets[0] < 0.0  # a cost of 2 with a limit of 1
-    assert offsets[0] == pytest.approx(-0.5 * 1.0 / SPEC.episode_length)
-    assert offsets[-1] == 0.0  # never an invitation to spend
+    shares = []
+    for level in (4.0, 2.0, 2.0, 2.0, 0.5, 0.0, 0.0, 0.0):  # with a limit of 1
+        state = algorithm.observe(state, data._replace(costs=jnp.full_like(data.costs, level / SPEC.episode_length)))
+        shares.append(float(state.cost_integral[0]))
+    # Nothing is added where the bound is reached without it, and no more than up to the bound.
+    assert shares == pytest.approx([0.0, 0.1, 0.2, 0.25, 0.2, 0.1, 0.0, 0.0], abs=1e-6)
 
 
 def test_the_critics_level_is_the_papers_threshold():

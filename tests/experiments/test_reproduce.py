@@ -29,7 +29,8 @@ def test_a_part_of_it_can_be_chosen():
         "Car-Circle/cvpo/seed-0",
         "Car-Circle/cvpo+kl_constraint=False/seed-0",
     ]
-    assert specs[0].steps == SCALES["quick"].epochs * 20 * 300
+    assert 0 <= specs[0].steps - SCALES["quick"].steps < 20 * 300  # whole epochs
+    assert specs[0].steps % (20 * 300) == 0
     with pytest.raises(ValueError, match="no task 'Car-Cirle'; did you mean 'Car-Circle'"):
         paper_grid("quick", ["Car-Cirle"])
 

@@ -21,7 +21,8 @@ from cvpo.types import Info, Spec, Transition
 # The left half of the paper's table of hyper-parameters (appendix): what all off-policy methods have in common.
 PAPER_CRITICS: dict[str, Any] = {
     "hidden": (256, 256), "batch_size": 300, "update_ratio": 0.125, "critic_learning_rate": 1e-3, "polyak": 0.995,
-    "n_step": 1, "gamma": 0.99, "replay_capacity": 1_000_000, "envs": 20,
+    "n_step": 1, "gamma": 0.99, "replay_capacity": 1_000_000, "envs": 20, "eval_every": 1,
+    "normalize_observations": False, "layer_norm": False,
 }  # fmt: skip
 
 
@@ -38,6 +39,8 @@ class CriticConfig(OffPolicyConfig):
     next_actions: int = 1
     """Actions drawn at the next state to estimate its value."""
     retrace_lambda: float = 0.95
+    layer_norm: bool = True
+    """Standardise each hidden layer of the critics, which keeps values bounded that were never seen."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,8 +99,8 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
 
     def values(params: Any, obs: jax.Array, actions: jax.Array | None) -> jax.Array:
         if actions is None:
-            return networks.choice_critics_apply(params, obs)
-        return networks.critics_apply(params, obs, actions)
+            return networks.choice_critics_apply(params, obs, config.layer_norm)
+        return networks.critics_apply(params, obs, actions, config.layer_norm)
 
     def combine(q: jax.Array) -> tuple[jax.Array, jax.Array]:
         members = q[rewards:].reshape(m, costs, *q.shape[1:])

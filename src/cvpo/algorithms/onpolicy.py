@@ -28,7 +28,7 @@ VALUE_SCALE_DECAY = 0.9  # the least ratio of a value function's scale to the on
 # The paper's table of hyper-parameters (appendix), as far as it is about on-policy methods.
 PAPER: dict[str, Any] = {
     "hidden": (256, 256), "activation": "relu", "gamma": 0.99, "minibatch_size": 300, "envs": 20,
-    "value_learning_rate": 1e-3,
+    "value_learning_rate": 1e-3, "normalize_observations": False, "eval_every": 1,
 }  # fmt: skip
 PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": PAPER}
 

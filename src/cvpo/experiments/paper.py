@@ -30,25 +30,26 @@ EPISODES = 20  # in an epoch, as in the paper's table of hyper-parameters
 class Scale:
     """How much is run of the paper's grid. (The paper does not print its number of epochs.)"""
 
-    seeds: int
-    epochs: int  # of the methods with a replay
-    on_policy_epochs: int  # of the others, which need many more samples
+    seeds: int  # of cvpo
+    baseline_seeds: int  # of the others
+    steps: int  # of the methods with a replay
+    on_policy_steps: int  # of the others, which need many more samples
     preset: str
 
 
 SCALES = {
-    "paper": Scale(seeds=10, epochs=300, on_policy_epochs=1200, preset="paper"),
-    "quick": Scale(seeds=3, epochs=35, on_policy_epochs=170, preset="default"),
+    "paper": Scale(seeds=10, baseline_seeds=10, steps=2_400_000, on_policy_steps=9_600_000, preset="paper"),
+    "quick": Scale(seeds=3, baseline_seeds=2, steps=200_000, on_policy_steps=1_000_000, preset="default"),
 }
 
 # Milliseconds of one core: for a step (collecting, evaluating, and an on-policy method's learning) and for an update of
 # the methods with a replay. docs/experiments.md says how they were measured.
 COSTS: dict[str, dict[str, tuple[float, float]]] = {
     "default": {
-        "cvpo": (0.20, 8.4),
-        "sac-lag": (0.20, 5.5),
-        "td3-lag": (0.20, 3.9),
-        "ddpg-lag": (0.20, 4.1),
+        "cvpo": (0.30, 8.7),
+        "sac-lag": (0.30, 5.5),
+        "td3-lag": (0.30, 3.9),
+        "ddpg-lag": (0.30, 4.1),
         "trpo": (0.22, 0.0),
         "trpo-lag": (0.22, 0.0),
         "ppo-lag": (0.27, 0.0),
@@ -79,12 +80,14 @@ def paper_grid(
     tasks = [_known("task", task, TASKS) for task in tasks or TASKS]
     methods = [_known("method", method, METHODS) for method in methods or METHODS]
     specs = []
-    for seed in range(chosen.seeds if seeds is None else seeds):
+    for seed in range(max(chosen.seeds, chosen.baseline_seeds) if seeds is None else seeds):
         for task in tasks:
             for method in methods:
+                if seeds is None and seed >= (chosen.seeds if method == "cvpo" else chosen.baseline_seeds):
+                    continue
                 algorithm, settings, replay = METHODS[method]
-                epochs = chosen.epochs if replay else chosen.on_policy_epochs
-                steps = epochs * EPISODES * TASKS[task].episode_length
+                epoch = EPISODES * TASKS[task].episode_length
+                steps = -(-(chosen.steps if replay else chosen.on_policy_steps) // epoch) * epoch  # whole epochs
                 specs.append(RunSpec(task, algorithm, steps, seed, preset=preset or chosen.preset, config=settings))
     return specs
 
