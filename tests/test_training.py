@@ -19,7 +19,15 @@ from cvpo.checkpoint import CheckpointError, CheckpointStore
 from cvpo.envs.adapter import BadEnvironment
 from cvpo.runlog import RunDirectoryError, read_config
 
-TINY = {"envs": 2, "hidden": (8,), "batch_size": 16, "particles": 4, "eval_episodes": 2, "update_ratio": 0.05}
+TINY = {
+    "envs": 2,
+    "eval_every": 1,
+    "hidden": (8,),
+    "batch_size": 16,
+    "particles": 4,
+    "eval_episodes": 2,
+    "update_ratio": 0.05,
+}
 
 
 def bandit(tmp_path, steps=80, **options):
@@ -156,7 +164,9 @@ def test_a_custom_environment_of_twenty_lines_trains(tmp_path):
 
     run = cvpo.train(
         Walk, steps=6000, cost_limit=2.0, run_dir=tmp_path, quiet=True,
-        config={"episode_length": 20, "envs": 10, "hidden": (32,), "batch_size": 64, "update_ratio": 0.5, "gamma": 0.9},
+        config={
+            "episode_length": 20, "envs": 10, "eval_every": 1, "hidden": (32,), "batch_size": 64, "update_ratio": 0.5, "gamma": 0.9,
+        },
     )  # fmt: skip
     first, last = run.metrics()[0], run.metrics()[-1]
     assert last["eval/reward"] > first["eval/reward"] + 5
