@@ -165,7 +165,8 @@ def test_a_custom_environment_of_twenty_lines_trains(tmp_path):
     run = cvpo.train(
         Walk, steps=6000, cost_limit=2.0, run_dir=tmp_path, quiet=True,
         config={
-            "episode_length": 20, "envs": 10, "eval_every": 1, "hidden": (32,), "batch_size": 64, "update_ratio": 0.5, "gamma": 0.9,
+            "episode_length": 20, "envs": 10, "eval_every": 1, "hidden": (32,), "batch_size": 64, "update_ratio": 0.5,
+            "gamma": 0.9,
         },
     )  # fmt: skip
     first, last = run.metrics()[0], run.metrics()[-1]

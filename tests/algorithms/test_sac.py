@@ -147,6 +147,7 @@ def test_tracking_within_its_limit(tmp_path, cost_level):
         "envs": 20, "hidden": (32, 32), "batch_size": 64, "update_ratio": 0.25, "polyak": 0.98, "n_step": 1,
         "gamma": 0.9, "multiplier_kp": 0.2, "multiplier_ki": 0.05, "cost_level": cost_level,
         "episode_length": Tracking.LENGTH, "eval_episodes": 50, "eval_every": 5,
+        "normalize_observations": False, "layer_norm": False,  # as in the paper, whose cost level one of the two has
     }  # fmt: skip
     run = cvpo.train(
         Tracking, "sac-lag", steps=20_000, cost_limit=Tracking.LIMIT, run_dir=tmp_path, quiet=True, config=config
