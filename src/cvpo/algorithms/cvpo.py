@@ -138,7 +138,6 @@ def make(config: Config, spec: Spec) -> Algorithm:
     factor = threshold_factor(spec.episode_length, config.gamma)
     final_limits = jnp.array(spec.cost_limits)
     reserve = 1 - config.limit_reserve
-    target = reserve * final_limits
     unit = jnp.where(final_limits > 0, final_limits, 1.0)
     policy_states = min(config.policy_states, config.batch_size)
 
@@ -157,6 +156,13 @@ def make(config: Config, spec: Spec) -> Algorithm:
             epoch=jnp.zeros((), jnp.int32),
         )
 
+    def limits_in(epoch: jax.Array) -> jax.Array:
+        return final_limits * (1 + (config.limit_start - 1) * config.limit_decay**epoch)
+
+    def excess(state: State) -> jax.Array:
+        """How far the measured level is above its target [m], in limits."""
+        return (state.cost_level - reserve * limits_in(state.epoch)) / unit
+
     def observe(state: State, rollout: Transition) -> State:
         cost, episodes = completed_episode_means(rollout, rollout.costs)
         smooth = state.cost_level + config.level_smoothing * (cost - state.cost_level)
@@ -165,21 +171,20 @@ def make(config: Config, spec: Spec) -> Algorithm:
         # q* meets part of any demand by drawing closer to the best of the noise, which the policy does only slowly.
         # An integral of the excess learns how much more must be asked for. It is held where the bound is reached
         # without it: what summed up in careless epochs would make the policy too careful for long.
-        excess = jnp.nan_to_num((level - target) / unit)
-        room = config.level_bound - jnp.clip(config.level_gain * excess, 0.0, config.level_bound)
-        grown = state.cost_integral + config.integral_gain * jnp.clip(excess, -1.0, 1.0)
-        integral = jnp.clip(grown, 0.0, room)
-        return state._replace(cost_level=level, cost_integral=integral, epoch=state.epoch + 1)
+        state = state._replace(cost_level=level, epoch=state.epoch + 1)
+        above = jnp.nan_to_num(excess(state))
+        room = config.level_bound - jnp.clip(config.level_gain * above, 0.0, config.level_bound)
+        grown = state.cost_integral + config.integral_gain * jnp.clip(above, -1.0, 1.0)
+        return state._replace(cost_integral=jnp.clip(grown, 0.0, room))
 
-    def thresholds(state: State, q_costs: jax.Array, log_prior: jax.Array) -> jax.Array:
-        """What E_q[Q_c] must stay below [m], for q_costs [m, B, K] and the old policy's log weights [B, K]."""
-        limits = final_limits * (1 + (config.limit_start - 1) * config.limit_decay**state.epoch)
+    def thresholds(state: State, policy: jax.Array, q_costs: jax.Array, log_prior: jax.Array) -> jax.Array:
+        """What E_q[Q_c] must stay below [m], for E_π[Q_c] [m], q_costs [m, B, K] and the old policy's log weights."""
+        limits = limits_in(state.epoch)
         if config.cost_level == "critic":
             return limits * factor
-        policy = (q_costs * jnp.exp(log_prior)).sum(-1).mean(-1)
         reachable = jax.vmap(lambda q: reach(q, log_prior, config.kl_estep))(q_costs)
-        excess = (state.cost_level - reserve * limits) / unit
-        share = jnp.clip(config.level_gain * excess + state.cost_integral, -config.level_bound, config.level_bound)
+        asked = config.level_gain * excess(state) + state.cost_integral
+        share = jnp.clip(asked, -config.level_bound, config.level_bound)
         lifted = jnp.isinf(limits)
         return policy - jnp.where(lifted, -jnp.inf, jnp.where(jnp.isnan(share), 0.0, share * reachable))
 
@@ -205,7 +210,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
         q_reward, q_costs = critics.combine(critics.values(critic_state.target, obs, actions))
         prior = jnp.exp(log_prior)
         cost_policy = (q_costs * prior).sum(-1).mean(-1)
-        limits = thresholds(state, q_costs, log_prior)
+        limits = thresholds(state, cost_policy, q_costs, log_prior)
         warm_start = None if config.per_state else state.dual
         estep = solve_estep(q_reward, q_costs, limits, config.kl_estep, log_prior, config.per_state, warm_start)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from cvpo.ops.estep_dual import Tilt, tilt
+
 # The temperature is sought within this factor, as a power of e, of what it is for normal values.
 RANGE = 2.5
 HALVINGS = 9
@@ -22,19 +24,15 @@ def reach(values: jax.Array, log_prior: jax.Array, kl_limit: float) -> jax.Array
     spread = jnp.sqrt((centred**2 * prior).sum(-1).mean())
     scaled = centred / jnp.where(spread > 0, spread, 1.0)
 
-    def tilt(inverse: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Mean of the scaled values and divergence at the inverse temperature, in units of the spread."""
-        log_ratio = -inverse * scaled
-        log_ratio -= jax.nn.logsumexp(log_prior + log_ratio, axis=-1, keepdims=True)
-        weights = prior * jnp.exp(log_ratio)
-        return (weights * scaled).sum(-1).mean(), (weights * log_ratio).sum(-1).mean()
+    def tilted(inverse: jax.Array) -> Tilt:
+        return tilt(-inverse * scaled, prior, scaled[None])
 
     def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         inside, outside = ends
         middle = (inside + outside) / 2
-        within = tilt(jnp.exp(middle))[1] <= kl_limit
+        within = tilted(jnp.exp(middle)).kl <= kl_limit
         return jnp.where(within, middle, inside), jnp.where(within, outside, middle)
 
     normal = jnp.log(jnp.sqrt(2 * jnp.asarray(kl_limit)))
     inside, _ = jax.lax.fori_loop(0, HALVINGS, halve, (normal - RANGE, normal + RANGE))
-    return -tilt(jnp.exp(inside))[0] * spread
+    return -tilted(jnp.exp(inside)).mean[0] * spread
