@@ -43,12 +43,12 @@ def test_training_curves_are_means_over_seeds_with_their_deviation(runs):
 
 
 def test_runs_of_other_epochs_meet_at_equal_steps(runs):
-    write_run(runs / "a", [1.0, 2.0, 3.0, 4.0], [0.0] * 4, epoch_steps=1000)
-    write_run(runs / "b", [2.0, 6.0], [0.0] * 2, epoch_steps=2000, seed=1)
+    write_run(runs / "a", [1.0, 2.0, 3.0], [0.0] * 3, epoch_steps=2000)
+    write_run(runs / "b", [2.0, 6.0], [0.0] * 2, epoch_steps=3000, seed=1)
     study = study_of(runs)
     ((x, y),) = lines(curves.training_curves(study, study.methods).axes[0], study, "CVPO")
-    # the second run begins at 2000; at 3000 it is halfway between its epochs
-    assert x.tolist() == [1000, 2000, 3000, 4000] and y.tolist() == [1.0, 2.0, 3.5, 5.0]
+    # the first run's last two epochs are averaged; at 3000 it is a quarter of the way from 1 to their 2.5
+    assert x.tolist() == [2000, 3000, 6000] and y.tolist() == [1.0, (1.375 + 2.0) / 2, (2.5 + 6.0) / 2]
 
 
 def test_a_row_for_each_constraint(runs):

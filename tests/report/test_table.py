@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 
 import pytest
 from made_runs import write_run
@@ -46,6 +47,7 @@ def test_values(rows):
         "within_limit": 0.75,
         "eval_reward": 12.0,
         "eval_cost": 3.0,
+        "eval_cost_q3": 3.0,
         "cumulative_cost": (95.0 + 28.0) / 2,
         "cost_to_reach": float("inf"),
         "wall_seconds": 20.0,
@@ -53,6 +55,28 @@ def test_values(rows):
     assert cvpo.values == pytest.approx(expected)
     assert trpo.values["unfinished"] == 1 and trpo.values["cost_to_reach"] == 250.0
     assert trpo.values["eval_cost"] != trpo.values["eval_cost"]  # it was never evaluated
+
+
+def test_epochs_of_unequal_length_are_averaged_until_they_are_alike(runs):
+    """A method with short epochs gets no credit for a lucky one, and its costs scatter no more than they should."""
+    write_run(
+        runs / "short",
+        [0.0, 0.0, 10.0, 0.0, 4.0, 6.0, 7.0, 8.0, 2.0],
+        [9.0, 1.0, 0.0, 20.0, 4.0, 8.0, 5.0, 5.0, 1.0],
+        epoch_steps=500,
+        extra=lambda epoch: {"eval/reward": 1.0 + epoch, "eval/cost": 3.0} if epoch in (4, 8) else {},
+    )
+    write_run(runs / "long", [0.0, 5.0, 5.0, 10.0], [7.0] * 4, algorithm="trpo")
+    study = Study.of(load_runs([runs])[0])
+    (run,) = study.select("Point-Goal", "CVPO")
+    assert run.steps.tolist() == [1000.0, 2000.0, 3000.0, 4000.0, 4500.0]
+    assert run.reward.tolist() == [0.0, 5.0, 5.0, 7.5, 2.0]
+    assert run.costs.tolist() == [[5.0, 10.0, 6.0, 5.0, 1.0]]
+    assert run.cumulative_costs[0].tolist() == [10.0, 30.0, 42.0, 52.0, 53.0]
+    assert run.eval_reward.tolist() == pytest.approx([math.nan, math.nan, 5.0, math.nan, 9.0], nan_ok=True)
+    assert (run.wall_seconds[-1], run.finished) == (18.0, True)
+    (trpo,) = study.select("Point-Goal", "TRPO")
+    assert trpo.steps.tolist() == [1000.0, 2000.0, 3000.0, 4000.0]
 
 
 def test_cost_to_reach_is_the_median_over_seeds(runs):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cvpo.report.statistics import mean_over_last
 from cvpo.runlog import CONFIG, METRICS, RunDirectoryError, read_config, read_metrics
 
 CONVERGED = 0.2
@@ -72,6 +73,33 @@ class Run:
         within = np.all(self.costs <= np.array(self.limits)[:, None], axis=0).astype(float)
         within[np.isnan(self.costs).any(axis=0)] = np.nan
         return within
+
+    @property
+    def epoch_steps(self) -> float:
+        """Environment steps of an epoch."""
+        return float(np.median(np.diff(self.steps, prepend=0.0)))
+
+    def in_epochs_of(self, steps: float) -> Run:
+        """The run as if its epochs were that long: what is shorter is averaged, the last as far as it has come."""
+        if steps <= self.epoch_steps:
+            return self
+        epoch = np.ceil(self.steps / steps - 1e-9)
+        last = np.flatnonzero(np.append(epoch[1:] > epoch[:-1], True))
+        parts = np.split(np.arange(len(epoch)), last[:-1] + 1)
+
+        def averaged(values: np.ndarray) -> np.ndarray:
+            return np.stack([mean_over_last(values[..., part]) for part in parts], axis=-1)
+
+        return replace(
+            self,
+            steps=self.steps[last],
+            wall_seconds=self.wall_seconds[last],
+            reward=averaged(self.reward),
+            costs=averaged(self.costs),
+            cumulative_costs=self.cumulative_costs[:, last],
+            eval_reward=averaged(self.eval_reward),
+            eval_costs=averaged(self.eval_costs),
+        )
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,17 @@ def mean_and_deviation(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mean, np.sqrt(variance)
 
 
+def mean_over_last(values: np.ndarray) -> np.ndarray:
+    """Mean of the measured values along the last axis; NaN where there is none."""
+    measured = np.isfinite(values)
+    count = measured.sum(axis=-1)
+    total = np.where(measured, values, 0.0).sum(axis=-1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
 def mean(values: np.ndarray) -> float:
     """Mean of the measured values; NaN if there is none."""
-    measured = values[np.isfinite(values)]
-    return float(measured.mean()) if len(measured) else float("nan")
+    return float(mean_over_last(values.ravel()))
 
 
 def deviation(values: np.ndarray) -> float:

@@ -52,6 +52,11 @@ class Study:
     @classmethod
     def of(cls, runs: Sequence[Run]) -> Study:
         run_tasks, run_methods = name_tasks(runs), name_methods(runs)
+        # The mean of five episodes scatters more than that of twenty: methods are compared by epochs of equal length.
+        longest: dict[str, float] = {}
+        for run, task in zip(runs, run_tasks, strict=True):
+            longest[task] = max(longest.get(task, 0.0), run.epoch_steps)
+        runs = [run.in_epochs_of(longest[task]) for run, task in zip(runs, run_tasks, strict=True)]
         return cls(runs, run_tasks, run_methods, sorted(set(run_tasks)), method_order(runs, run_methods))
 
     def select(self, task: str, method: str) -> list[Run]:

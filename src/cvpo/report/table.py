@@ -62,6 +62,7 @@ COLUMNS = (
     Column("within_limit", "Within", f"share of epochs {_LAST} with a cost within the limit", lambda v: f"{v:.0%}"),
     Column("eval_reward", "Eval reward", f"of the deterministic policy {_LAST}; mean over seeds"),
     Column("eval_cost", "Eval cost", f"of the deterministic policy {_LAST}; mean over seeds"),
+    Column("eval_cost_q3", "Eval cost Q3", f"third quartile of the evaluations' costs {_LAST}, all seeds together"),
     Column("cumulative_cost", "Total cost", "all cost paid in training; mean over seeds", _amount),
     Column(
         "cost_to_reach",
@@ -106,6 +107,7 @@ def _values(study: Study, constraint: Constraint, method: str, runs: Sequence[Ru
         "within_limit": mean((measured <= constraint.limit).astype(float)),
         "eval_reward": mean(over_runs(lambda run: mean(run.eval_reward[run.converged]))),
         "eval_cost": mean(over_runs(lambda run: mean(run.eval_costs[i][run.converged]))),
+        "eval_cost_q3": float(five_numbers(np.concatenate([run.eval_costs[i][run.converged] for run in runs]))[3]),
         "cumulative_cost": mean(over_runs(lambda run: run.cumulative_costs[i][-1])),
         "cost_to_reach": float(
             np.median(over_runs(lambda run: cost_to_reach(run.cumulative_costs[i], run.reward, level)))
