@@ -33,7 +33,7 @@ def test_normal_values_can_be_lowered_by_their_deviation_times_the_balls_radius(
 
 def test_rare_bad_actions_can_only_be_avoided():
     values = jnp.zeros((10, 16)).at[:, 0].set(16.0)  # a mean of 1
-    assert 0.9 < float(reach(values, uniform(values), 0.1)) <= 1.0
+    assert 0.9 < float(reach(values, uniform(values), 0.1)) <= 1.0 + 1e-6  # float32
 
 
 def test_nothing_can_be_done_where_all_actions_are_alike():

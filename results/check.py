@@ -1,0 +1,61 @@
+"""What docs/results.md says in numbers, from the runs below a directory: `python results/check.py [results]`.
+
+- The limit: mean and third quartile of the evaluations' costs in the last fifth of training, all seeds together.
+- The reward there, and the share of what the best unconstrained method has after as many steps.
+- Violations: all cost paid until the reward is CVPO's final one, which the smoothed training reward first reaches; the
+  median over seeds, for CVPO and for each on-policy method.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from cvpo.report.load import Run, load_runs
+from cvpo.report.statistics import cost_to_reach, five_numbers, mean, trailing_mean
+from cvpo.report.study import Study, final_reward
+
+WINDOW = 0.05  # of a run's steps, over which its training reward is smoothed: single epochs are lucky at times
+
+
+def smoothed(run: Run) -> np.ndarray:
+    return trailing_mean(run.steps, run.reward, WINDOW * run.steps[-1])
+
+
+def paid_until(run: Run, reward: float) -> float:
+    return cost_to_reach(run.cumulative_costs[0], smoothed(run), reward)
+
+
+def reward_by(run: Run, steps: float) -> float:
+    """Mean training reward of the fifth of training that ends at `steps`."""
+    return mean(run.reward[(run.steps > 0.8 * steps) & (run.steps <= steps)])
+
+
+def check(study: Study, task: str) -> None:
+    ours = study.select(task, "CVPO")
+    limit, steps = study.limits(task)[0], max(run.steps[-1] for run in ours)
+    evaluated = np.concatenate([run.eval_costs[0][run.converged] for run in ours])
+    cost, third = mean(evaluated), five_numbers(evaluated)[3]
+    reward = mean(np.array([mean(run.eval_reward[run.converged]) for run in ours]))
+    rewards = [final_reward(run) for run in ours]
+    minutes = max(run.wall_seconds[-1] for run in ours) / 60
+    print(f"\n{task}: limit {limit:g}, {len(ours)} seeds of {steps:,.0f} steps, at most {minutes:.0f} minutes each")
+    print(f"  evaluations: cost {cost:.1f}, third quartile {third:.1f}, reward {reward:.1f}")
+    print(f"  training rewards of the seeds: {', '.join(f'{reward:.1f}' for reward in rewards)}")
+    level = mean(np.array(rewards))
+    for method in study.methods:
+        runs = study.select(task, method)
+        if not runs:
+            continue
+        if np.isinf(runs[0].limits[0]):
+            then = mean(np.array([reward_by(run, steps) for run in runs]))
+            print(f"  {method}, unconstrained: reward {then:.1f} by then; CVPO's is {level / then:.0%} of it")
+        paid = float(np.median([paid_until(run, level) for run in runs]))
+        print(f"  {method}: {paid:,.0f} paid until the reward is {level:.1f}")
+
+
+if __name__ == "__main__":
+    study = Study.of(load_runs(sys.argv[1:] or ["results"])[0])
+    for task in study.tasks:
+        check(study, task)

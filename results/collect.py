@@ -1,0 +1,40 @@
+"""Keep what a report needs of finished runs: `python results/collect.py REPRODUCTION/runs ...`.
+
+Each TASK/METHOD/seed-N below a given directory becomes one beside this file, without weights and checkpoints and with
+numbers of five digits: 20 KB instead of megabytes. `cvpo report results` draws the figures from them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+KEPT = (
+    "epoch", "steps", "wall_seconds", "train/reward", "train/cost", "train/cumulative_cost", "eval/reward", "eval/cost",
+    "estep/feasible", "estep/multiplier", "policy/entropy", "mstep/kl_mean", "update/multiplier",
+)  # fmt: skip
+
+
+def rounded(value: Any) -> Any:
+    if isinstance(value, float) and math.isfinite(value) and value:
+        return round(value, 4 - math.floor(math.log10(abs(value))))
+    return value
+
+
+def collect(run: Path, target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    short = ({key: rounded(line[key]) for key in KEPT if key in line} for line in lines)
+    (target / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in short))
+    for name in ("config.json", "finished.json"):
+        shutil.copy(run / name, target / name)
+
+
+if __name__ == "__main__":
+    for root in map(Path, sys.argv[1:]):
+        for finished in sorted(root.glob("*/*/*/finished.json")):
+            collect(finished.parent, Path(__file__).parent / finished.parent.relative_to(root))
