@@ -49,14 +49,11 @@ class Config(CriticConfig):
     level_gain: float = 0.5
     """Reduction of the cost asked for in an E-step, as a share of what the KL ball allows, for each limit that the
     measured level is above its target."""
-    level_bound: float = 0.75
-    """Largest share that is asked for by that alone; the rest of the ball is left for the reward, which else is never
-    found."""
     integral_gain: float = 0.05
     """Share that is added for each epoch and each limit (at most one) that the measured level is above its target, and
     taken away again below it."""
-    share_bound: float = 0.95
-    """Largest share that is asked for with what was added."""
+    level_bound: float = 0.75
+    """Largest share that is asked for; the rest of the ball is left for the reward, which else is never found."""
     limit_start: float = 1.0
     """Factor on the cost limits at the start; it decays to 1."""
     limit_decay: float = 0.9
@@ -92,8 +89,7 @@ class Config(CriticConfig):
         require_at_least(self, 0, "integral_gain")
         require_positive(
             self, "kl_estep", "kl_mean", "kl_scale", "policy_learning_rate", "mean_dual_learning_rate",
-            "scale_dual_learning_rate", "max_dual", "initial_scale", "level_gain", "level_bound",
-            "share_bound",
+            "scale_dual_learning_rate", "max_dual", "initial_scale", "level_bound", "level_gain",
         )  # fmt: skip
         require_between(self, 0.0, 1.0, "limit_reserve", "level_smoothing", "limit_decay", "policy_polyak")
         if self.max_gradient_norm is not None:
@@ -164,12 +160,8 @@ def make(config: Config, spec: Spec) -> Algorithm:
         return final_limits * (1 + (config.limit_start - 1) * config.limit_decay**epoch)
 
     def excess(state: State) -> jax.Array:
-        """How far the measured level is above its target [m], in limits; 0 before there is one."""
-        return jnp.nan_to_num((state.cost_level - reserve * limits_in(state.epoch)) / unit)
-
-    def proportional(state: State) -> jax.Array:
-        """The share asked for because of the level as it is [m]."""
-        return jnp.clip(config.level_gain * excess(state), -config.level_bound, config.level_bound)
+        """How far the measured level is above its target [m], in limits."""
+        return (state.cost_level - reserve * limits_in(state.epoch)) / unit
 
     def observe(state: State, rollout: Transition) -> State:
         cost, episodes = completed_episode_means(rollout, rollout.costs)
@@ -177,14 +169,13 @@ def make(config: Config, spec: Spec) -> Algorithm:
         level = jnp.where(jnp.isnan(state.cost_level), cost, smooth)
         level = jnp.where(episodes > 0, level, state.cost_level)
         # q* meets part of any demand by drawing closer to the best of the noise, which the policy does only slowly.
-        # An integral of the excess learns how much more must be asked for. It is held while either bound is reached:
-        # what summed up in careless epochs would starve the reward then, and make the policy too careful for long.
+        # An integral of the excess learns how much more must be asked for. It is held where the bound is reached
+        # without it: what summed up in careless epochs would make the policy too careful for long.
         state = state._replace(cost_level=level, epoch=state.epoch + 1)
-        now, integral = proportional(state), state.cost_integral
-        change = config.integral_gain * jnp.clip(excess(state), -1.0, 1.0)
-        held = (now >= config.level_bound) | (now + integral >= config.share_bound)
-        grown = integral + jnp.where(held, jnp.minimum(change, 0.0), change)
-        return state._replace(cost_integral=jnp.maximum(grown, 0.0))
+        above = jnp.nan_to_num(excess(state))
+        room = config.level_bound - jnp.clip(config.level_gain * above, 0.0, config.level_bound)
+        grown = state.cost_integral + config.integral_gain * jnp.clip(above, -1.0, 1.0)
+        return state._replace(cost_integral=jnp.clip(grown, 0.0, room))
 
     def thresholds(state: State, policy: jax.Array, q_costs: jax.Array, log_prior: jax.Array) -> jax.Array:
         """What E_q[Q_c] must stay below [m], for E_π[Q_c] [m], q_costs [m, B, K] and the old policy's log weights."""
@@ -192,8 +183,10 @@ def make(config: Config, spec: Spec) -> Algorithm:
         if config.cost_level == "critic":
             return limits * factor
         reachable = jax.vmap(lambda q: reach(q, log_prior, config.kl_estep))(q_costs)
-        share = jnp.minimum(proportional(state) + state.cost_integral, config.share_bound)
-        return policy - jnp.where(jnp.isinf(limits), -jnp.inf, share * reachable)
+        asked = config.level_gain * excess(state) + state.cost_integral
+        share = jnp.clip(asked, -config.level_bound, config.level_bound)
+        lifted = jnp.isinf(limits)
+        return policy - jnp.where(lifted, -jnp.inf, jnp.where(jnp.isnan(share), 0.0, share * reachable))
 
     def update(state: State, batch: Transition, key: Key) -> tuple[State, Info]:
         next_key, candidate_key = jax.random.split(key)
