@@ -52,7 +52,7 @@ class Config(CriticConfig):
     integral_gain: float = 0.05
     """Share that is added for each epoch and each limit (at most one) that the measured level is above its target, and
     taken away again below it."""
-    level_bound: float = 0.9
+    level_bound: float = 0.75
     """Largest share that is asked for; the rest of the ball is left for the reward, which else is never found."""
     limit_start: float = 1.0
     """Factor on the cost limits at the start; it decays to 1."""
