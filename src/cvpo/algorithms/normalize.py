@@ -25,11 +25,6 @@ def with_normalizer(inner: Algorithm, spec: Spec) -> Algorithm:
         zeros = jnp.zeros(spec.obs_size)
         return Moments(jnp.zeros(()), zeros, zeros), inner.init(key)
 
-    def scale(moments: Moments, obs: jax.Array) -> jax.Array:
-        variance = moments.square / jnp.maximum(moments.rows, 1)
-        deviation = jnp.where(variance > 1e-12, jnp.sqrt(variance), 1.0)
-        return jnp.clip((obs - moments.mean) / deviation, -CLIP, CLIP)
-
     def scaled(moments: Moments, batch: Transition) -> Transition:
         return batch._replace(obs=scale(moments, batch.obs), next_obs=scale(moments, batch.next_obs))
 
@@ -48,6 +43,12 @@ def with_normalizer(inner: Algorithm, spec: Spec) -> Algorithm:
         return (moments, rest), info
 
     return Algorithm(init, lambda state: (state[0], inner.policy(state[1])), act, update, observe, inner.describe)
+
+
+def scale(moments: Moments, obs: jax.Array) -> jax.Array:
+    variance = moments.square / jnp.maximum(moments.rows, 1)
+    deviation = jnp.where(variance > 1e-12, jnp.sqrt(variance), 1.0)
+    return jnp.clip((obs - moments.mean) / deviation, -CLIP, CLIP)
 
 
 def merge(moments: Moments, rows: jax.Array) -> Moments:

@@ -1,0 +1,113 @@
+"""Whether CVPO's critics prefer the right actions, measured by playing on.
+
+    cvpo train Car-Goal --steps 200000 --output runs/car-goal
+    python benchmarks/advantages.py runs/car-goal
+
+Plays episodes of the run's policy, as it explores, and compares each action's advantage A = Q(s, a) - E_π Q(s, ·) with
+what was then earned or paid, G. A critic that is right has a slope of G on A of 1; one whose preferences are noise
+has 0. "gain" is what a step of one deviation along A really changes, with its standard error over episodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cvpo.algorithms import make_config
+from cvpo.algorithms.critics import make_critics
+from cvpo.algorithms.heads import gaussian_head
+from cvpo.algorithms.normalize import scale
+from cvpo.checkpoint import CheckpointStore
+from cvpo.collect import collect, make_act
+from cvpo.policy import build
+from cvpo.training import environment_maker
+from cvpo.types import Spec
+
+SAMPLES = 16  # actions that estimate a state's value
+
+
+def newest_learner(path: Path, settings: dict, spec: Spec, envs: int, init: object) -> object:
+    identity = {
+        "algorithm": settings["algorithm"], "obs_size": spec.obs_size, "action_size": spec.action_size,
+        "discrete": spec.discrete, "constraints": spec.num_costs, "envs": envs,
+    }  # fmt: skip
+    checkpoint = CheckpointStore(path / "checkpoints", identity).load(init)
+    if checkpoint is None:
+        raise SystemExit(f"{path} has no checkpoint; `cvpo train` keeps them, `cvpo reproduce` does not")
+    return jax.tree.map(jnp.asarray, checkpoint.learner)
+
+
+def discounted(signal: np.ndarray, gamma: float) -> np.ndarray:
+    """What follows each step [H, N]; behind an episode's end, its mean goes on."""
+    rest = np.full(signal.shape[1], signal.mean() / (1 - gamma))
+    out = np.zeros(signal.shape)
+    for time in range(len(signal) - 1, -1, -1):
+        rest = signal[time] + gamma * rest
+        out[time] = rest
+    return out
+
+
+def report(name: str, advantage: np.ndarray, value: np.ndarray, followed: np.ndarray) -> None:
+    """Arrays [H, N]; steps of an episode are alike, so that errors are taken over episodes."""
+    preferred, surprise = advantage - advantage.mean(), followed - value
+    products = (preferred * (surprise - surprise.mean())).mean(0)
+    deviation = preferred.std()
+    gain, error = products.mean() / deviation, products.std() / np.sqrt(len(products)) / deviation
+    print(
+        f"{name:7} gain {gain:.4f} ± {error:.4f}   slope {gain / deviation:.2f} ± {error / deviation:.2f}   "
+        f"value {value.mean():.2f}, measured {followed.mean():.2f}, correlation "
+        f"{np.corrcoef(value.ravel(), followed.ravel())[0, 1]:.2f}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--episodes", type=int, default=400)
+    arguments = parser.parse_args()
+    settings = json.loads((arguments.run / "config.json").read_text())
+    config = make_config("cvpo", None, settings["config"])
+    spec = Spec(**settings["spec"] | {"cost_limits": tuple(settings["spec"]["cost_limits"])})
+    algorithm = build("cvpo", config, spec)
+    learner = newest_learner(arguments.run, settings, spec, config.envs, algorithm.init(jax.random.key(0)))
+    with environment_maker(settings["env"], config, spec.cost_limits)(arguments.episodes) as environments:
+        params, seeds = algorithm.policy(learner), np.arange(arguments.episodes)
+        played = collect(environments, make_act(algorithm), params, jax.random.key(1), seeds, lambda fraction: None)
+
+    critics = make_critics(config, spec)
+    head = gaussian_head(spec, config.hidden, config.full_covariance, config.initial_scale)
+
+    moments, state = learner if config.normalize_observations else (None, learner)
+
+    @jax.jit
+    def seen(obs: jax.Array, action: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Advantages and values [1 + m, N] at one time."""
+        obs = obs if moments is None else scale(moments, obs)
+        around, _ = head.candidates(head.distribution(state.target_actor, obs), key, SAMPLES)
+
+        def mean_value(actions: jax.Array) -> jax.Array:
+            reward, costs = critics.combine(critics.values(state.critics.target, obs, actions))
+            return jnp.concatenate([reward[None], costs]).mean(-1)
+
+        value = mean_value(around)
+        return mean_value(action[:, None]) - value, value
+
+    keys = jax.random.split(jax.random.key(2), len(played.obs))
+    pairs = [seen(*step) for step in zip(played.obs, played.action, keys, strict=True)]
+    advantages, values = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))  # [1 + m, H, N]
+    signals = np.concatenate([played.reward[None], np.moveaxis(played.costs, -1, 0)])
+    early = slice(0, len(keys) * 5 // 8)  # behind them, enough is left to be played to tell
+    earned, paid = played.reward.sum(0).mean(), played.costs.sum(0).mean()
+    print(f"{arguments.episodes} episodes: reward {earned:.1f}, cost {paid:.1f}")
+    names = ["reward", *(f"cost {i}" if spec.num_costs > 1 else "cost" for i in range(spec.num_costs))]
+    for name, advantage, value, signal in zip(names, advantages, values, signals, strict=True):
+        report(name, advantage[early], value[early], discounted(signal, config.gamma)[early])
+
+
+if __name__ == "__main__":
+    main()
