@@ -58,10 +58,10 @@ def test_mistakes_end_with_one_line_that_helps(arguments, message):
 def test_a_file_of_settings_and_flags_over_it(tmp_path, monkeypatch):
     seen = {}
     monkeypatch.setattr("cvpo.training.train", lambda env, algorithm, **options: seen.update(options, env=env))
-    for name, text in (("s.json", '{"batch_size": 7, "gamma": 0.5}'), ("s.toml", "batch_size = 7\ngamma = 0.5")):
+    for name, text in (("s.json", '{"batch_size": 70, "gamma": 0.5}'), ("s.toml", "batch_size = 70\ngamma = 0.5")):
         (tmp_path / name).write_text(text)
         cli.main(["train", "Car-Goal", "--steps", "9", "--config-file", str(tmp_path / name), "--gamma", "0.25"])
-        assert (seen["config"].batch_size, seen["config"].gamma, seen["env"]) == (7, 0.25, "Car-Goal")
+        assert (seen["config"].batch_size, seen["config"].gamma, seen["env"]) == (70, 0.25, "Car-Goal")
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(SystemExit, match="is not JSON"):
         cli.main(["train", "Car-Goal", "--steps", "9", "--config-file", str(tmp_path / "bad.json")])
@@ -82,8 +82,8 @@ def test_a_preset_may_hold_settings_of_a_task(monkeypatch):
     monkeypatch.setattr("cvpo.training.train", lambda env, algorithm, **options: seen.append(options["config"]))
     for words in ("Point-Goal", "Car-Circle", "Car-Circle --gamma 0.5", "Car-Circle --preset paper"):
         cli.main(["train", *words.split(), "--steps", "1"])
-    assert [(config.gamma, config.retrace) for config in seen] == [
-        (0.99, False), (0.97, True), (0.5, True), (0.99, False)
+    assert [(config.gamma, config.replay_capacity) for config in seen] == [
+        (0.99, 200_000), (0.97, 50_000), (0.5, 50_000), (0.99, 1_000_000)
     ]  # fmt: skip
 
 

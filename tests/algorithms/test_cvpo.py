@@ -238,7 +238,8 @@ def test_an_enforced_trust_region_is_never_left():
     "config",
     [
         {"n_step": 1},
-        {"n_step": 4, "retrace": True},
+        {"n_step": 4, "retrace": False},
+        {"n_step": 4, "cut_traces": True},
         {"per_state": True},
         {"full_covariance": False},
         {"cost_critics": 2, "cost_ensemble": "max", "next_actions": 3},

@@ -39,6 +39,10 @@ class CriticConfig(OffPolicyConfig):
     next_actions: int = 1
     """Actions drawn at the next state to estimate its value."""
     retrace_lambda: float = 0.95
+    """Weight of each further step in Retrace."""
+    cut_traces: bool = True
+    """Let Retrace count what follows an action less if the policy now would hardly choose it. Whole traces are Q(λ) of
+    Harutyunyan et al. (2016), in which the critic alone corrects for other actions."""
     layer_norm: bool = True
     """Standardise each hidden layer of the critics, which keeps values bounded that were never seen."""
 
@@ -146,7 +150,9 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
 
         next_value = unflat(expect(state.target, _flat(batch.next_obs)))
         q_taken = unflat(taken(state.target, _flat(batch.obs), _flat(batch.action)))
-        ratio = log_ratio(_flat(batch.obs), _flat(batch.action)).reshape(size, length) - batch.log_prob
+        ratio = jnp.zeros((size, length))
+        if config.cut_traces:
+            ratio = log_ratio(_flat(batch.obs), _flat(batch.action)).reshape(size, length) - batch.log_prob
         retrace = jax.vmap(
             lambda q, v, s: returns.retrace_target(q, v, s, *rest, ratio, config.gamma, config.retrace_lambda)
         )
