@@ -33,7 +33,6 @@ class Config(CriticConfig):
     """Steps summed before a critic's target bootstraps; with `retrace`, steps in a sequence."""
     retrace: bool = True
     cut_traces: bool = False
-    retrace_lambda: float = 0.8
     particles: int = 16
     """Candidate actions per state in the E-step (a Discrete space uses all its choices)."""
     policy_states: int = 96
@@ -112,7 +111,6 @@ TASKS: dict[str, dict[str, Any]] = {
     "Car-Circle": {
         "gamma": 0.97,
         "cut_traces": True,
-        "retrace_lambda": 0.95,
         "replay_capacity": 50_000,
         "policy_learning_rate": 1e-3,
         "policy_polyak": 0.98,
