@@ -82,8 +82,8 @@ def test_a_preset_may_hold_settings_of_a_task(monkeypatch):
     monkeypatch.setattr("cvpo.training.train", lambda env, algorithm, **options: seen.append(options["config"]))
     for words in ("Point-Goal", "Car-Circle", "Car-Circle --gamma 0.5", "Car-Circle --preset paper"):
         cli.main(["train", *words.split(), "--steps", "1"])
-    assert [(config.gamma, config.replay_capacity) for config in seen] == [
-        (0.99, 200_000), (0.97, 50_000), (0.5, 50_000), (0.99, 1_000_000)
+    assert [(config.gamma, config.retrace) for config in seen] == [
+        (0.99, False), (0.97, True), (0.5, True), (0.99, False)
     ]  # fmt: skip
 
 

@@ -238,8 +238,8 @@ def test_an_enforced_trust_region_is_never_left():
     "config",
     [
         {"n_step": 1},
-        {"n_step": 4, "retrace": False},
-        {"n_step": 4, "cut_traces": True},
+        {"n_step": 4, "retrace": True},
+        {"n_step": 4, "retrace": True, "cut_traces": False},
         {"per_state": True},
         {"full_covariance": False},
         {"cost_critics": 2, "cost_ensemble": "max", "next_actions": 3},
@@ -251,6 +251,18 @@ def test_options_give_finite_certified_updates(config):
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after))
     assert float(info["estep/kkt_residual_max"]) < 1e-5
     assert not np.array_equal(before.actor[0][0], after.actor[0][0])
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_only_cut_traces_ask_how_probable_an_action_was(cut):
+    config = make_config("cvpo", None, QUICK | {"n_step": 4, "retrace": True, "cut_traces": cut})
+    algorithm = learner.make(config, SPEC)
+    state, data = algorithm.init(jax.random.key(0)), rollout(SPEC)
+    batch = replay.sample(data, 1, jax.random.key(1), config.sequences, config.n_step)
+    rare = batch._replace(log_prob=batch.log_prob + 5.0)  # as if they had been far more probable than they are now
+    updated = [algorithm.update(state, b, jax.random.key(2))[0].critics.params for b in (batch, rare)]
+    same = all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, updated), strict=True))
+    assert same is not cut
 
 
 def test_a_diagonal_policy_has_no_covariance():
