@@ -20,7 +20,7 @@ SMALL = {
     "limit_reserve": 0.0,
     "gamma": 0.9,
 }  # fmt: skip
-# Epochs of toys have a fifth of the updates of a task's, and here the answer lies where the cost is at its limit: the
+# Epochs of toys have a fifth of the updates of a task's, and the answer lies where the cost is at its limit: the
 # demand must be steep there.
 STEEP = {"policy_learning_rate": 1e-3, "policy_polyak": 0.98, "level_gain": 2.0, "integral_gain": 0.01}
 
@@ -33,7 +33,7 @@ def solve(env, limit, tmp_path, steps, **config):
 
 @pytest.mark.slow
 # The paper's threshold is of T discounted steps, its critic's value of endlessly many: they agree if γ^T is small.
-@pytest.mark.parametrize("level", [{"cost_level": "measured"}, {"cost_level": "critic", "gamma": 0.5}])
+@pytest.mark.parametrize("level", [STEEP, {"cost_level": "critic", "gamma": 0.5}])
 def test_bandit_ends_at_its_limit(tmp_path, level):
     _, mean = solve(Bandit, 3.0, tmp_path, 20_000, episode_length=10, **level)
     # E[cost] = 3 means a mean action of -0.4 and a reward of -4, whatever the noise
