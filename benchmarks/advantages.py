@@ -1,6 +1,6 @@
 """Whether CVPO's critics prefer the right actions, measured by playing on.
 
-    cvpo train Car-Goal --steps 200000 --output runs/car-goal
+    cvpo train Car-Goal --steps 200000 --run-dir runs/car-goal
     python benchmarks/advantages.py runs/car-goal
 
 Plays episodes of the run's policy, as it explores, and compares each action's advantage A = Q(s, a) - E_π Q(s, ·) with
@@ -11,7 +11,6 @@ has 0. "gain" is what a step of one deviation along A really changes, with its s
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import jax
@@ -25,6 +24,7 @@ from cvpo.algorithms.normalize import scale
 from cvpo.checkpoint import CheckpointStore
 from cvpo.collect import collect, make_act
 from cvpo.policy import build
+from cvpo.runlog import read_config
 from cvpo.training import environment_maker
 from cvpo.types import Spec
 
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--episodes", type=int, default=400)
     arguments = parser.parse_args()
-    settings = json.loads((arguments.run / "config.json").read_text())
+    settings = read_config(arguments.run)
     config = make_config("cvpo", None, settings["config"])
     spec = Spec(**settings["spec"] | {"cost_limits": tuple(settings["spec"]["cost_limits"])})
     algorithm = build("cvpo", config, spec)

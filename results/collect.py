@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from cvpo.runlog import CONFIG, METRICS, read_metrics
+
 KEPT = (
     "epoch", "steps", "wall_seconds", "train/reward", "train/cost", "train/cumulative_cost", "eval/reward", "eval/cost",
     "estep/feasible", "estep/multiplier", "policy/entropy", "mstep/kl_mean", "update/multiplier",
@@ -27,10 +29,9 @@ def rounded(value: Any) -> Any:
 
 def collect(run: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
-    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
-    short = ({key: rounded(line[key]) for key in KEPT if key in line} for line in lines)
-    (target / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in short))
-    for name in ("config.json", "finished.json"):
+    short = ({key: rounded(line[key]) for key in KEPT if key in line} for line in read_metrics(run))
+    (target / METRICS).write_text("".join(json.dumps(line) + "\n" for line in short))
+    for name in (CONFIG, "finished.json"):
         shutil.copy(run / name, target / name)
 
 

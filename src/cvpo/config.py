@@ -69,8 +69,7 @@ class OffPolicyConfig(LoopConfig):
     n_step: int = 1
     """Steps summed before a critic's target bootstraps; with `retrace`, steps in a sequence."""
     retrace: bool = False
-    """Correct the sums by Retrace(λ) for what the policy would do now, and learn from every step of a sequence. (One
-    step needs no correction.)"""
+    """Correct the sums by Retrace(λ) for what the policy would do now, and learn from every step of a sequence."""
 
     @property
     def sequences(self) -> int:
@@ -80,8 +79,8 @@ class OffPolicyConfig(LoopConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least(self, 1, "batch_size", "replay_capacity", "n_step")
-        if self.retrace and self.n_step > self.batch_size:
-            raise ValueError(f"retrace needs n_step <= batch_size = {self.batch_size}, got n_step = {self.n_step}")
+        if self.retrace and not 2 <= self.n_step <= self.batch_size:
+            raise ValueError(f"retrace needs 2 <= n_step <= batch_size = {self.batch_size}, got n_step = {self.n_step}")
         require_at_least(self, 0, "random_epochs")
         require_between(self, 0.0, 1.0, "polyak")
         require_positive(self, "update_ratio", "critic_learning_rate")

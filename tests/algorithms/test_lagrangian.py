@@ -106,6 +106,7 @@ def test_bad_settings_are_named():
         MultiplierConfig(multiplier_smoothing=2)
 
 
-def test_retrace_needs_sequences_that_fit_a_batch():
-    with pytest.raises(ValueError, match=r"retrace needs n_step <= batch_size = 64, got n_step = 65"):
-        MultiplierConfig(retrace=True, n_step=65, batch_size=64)
+@pytest.mark.parametrize("n_step", [1, 65])
+def test_retrace_needs_sequences_that_fit_a_batch(n_step):
+    with pytest.raises(ValueError, match=rf"2 <= n_step <= batch_size = 64, got n_step = {n_step}"):
+        MultiplierConfig(retrace=True, n_step=n_step, batch_size=64)
