@@ -23,6 +23,7 @@ from cvpo.algorithms.heads import gaussian_head
 from cvpo.algorithms.normalize import scale
 from cvpo.checkpoint import CheckpointStore
 from cvpo.collect import collect, make_act
+from cvpo.loop import learner_identity
 from cvpo.policy import build
 from cvpo.runlog import read_config
 from cvpo.training import environment_maker
@@ -32,10 +33,7 @@ SAMPLES = 16  # actions that estimate a state's value
 
 
 def newest_learner(path: Path, settings: dict, spec: Spec, envs: int, init: object) -> object:
-    identity = {
-        "algorithm": settings["algorithm"], "obs_size": spec.obs_size, "action_size": spec.action_size,
-        "discrete": spec.discrete, "constraints": spec.num_costs, "envs": envs,
-    }  # fmt: skip
+    identity = learner_identity(settings["algorithm"], spec, envs)
     checkpoint = CheckpointStore(path / "checkpoints", identity).load(init)
     if checkpoint is None:
         raise SystemExit(f"{path} has no checkpoint; `cvpo train` keeps them, `cvpo reproduce` does not")

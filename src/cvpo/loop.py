@@ -65,14 +65,7 @@ class Loop:
         """Train from the newest checkpoint, or from the start, until `steps`."""
         config, epochs = self._config, math.ceil(steps / self._epoch_steps)
         ring = self._ring_size(epochs)
-        identity = {
-            "algorithm": self._name,
-            "obs_size": self._spec.obs_size,
-            "action_size": self._spec.action_size,
-            "discrete": self._spec.discrete,
-            "constraints": self._spec.num_costs,
-            "envs": config.envs,
-        }
+        identity = learner_identity(self._name, self._spec, config.envs)
         store = CheckpointStore(self._directory.checkpoints, identity, replay_epochs=ring)
         state = self._algorithm.init(jax.random.fold_in(jax.random.key(self._seed), 0))
         # Through NumPy, as on resuming: it forgets weak types, which would have everything compiled a second time.
@@ -234,6 +227,18 @@ class Loop:
 def updates_before(config: OffPolicyConfig, epoch: int, epoch_steps: int) -> int:
     """Gradient steps due before an epoch begins: whole numbers that keep to the ratio over the run."""
     return math.floor(config.update_ratio * epoch * epoch_steps + 1e-9)
+
+
+def learner_identity(algorithm: str, spec: Spec, envs: int) -> dict[str, Any]:
+    """What a checkpoint must have been written for to fit a run."""
+    return {
+        "algorithm": algorithm,
+        "obs_size": spec.obs_size,
+        "action_size": spec.action_size,
+        "discrete": spec.discrete,
+        "constraints": spec.num_costs,
+        "envs": envs,
+    }
 
 
 def make_learn(algorithm: Algorithm, config: OffPolicyConfig) -> Callable[..., tuple[State, Info]]:

@@ -163,8 +163,8 @@ def make(config: Config, spec: Spec) -> Algorithm:
         return final_limits * (1 + (config.limit_start - 1) * config.limit_decay**epoch)
 
     def excess(state: State) -> jax.Array:
-        """How far the measured level is above its target [m], in limits."""
-        return (state.cost_level - reserve * limits_in(state.epoch)) / unit
+        """How far the measured level is above its target [m], in limits; 0 before the first episode."""
+        return jnp.nan_to_num((state.cost_level - reserve * limits_in(state.epoch)) / unit)
 
     def observe(state: State, rollout: Transition) -> State:
         cost, episodes = completed_episode_means(rollout, rollout.costs)
@@ -175,7 +175,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
         # An integral of the excess learns how much more must be asked for. It is held where the bound is reached
         # without it: what summed up in careless epochs would make the policy too careful for long.
         state = state._replace(cost_level=level, epoch=state.epoch + 1)
-        above = jnp.nan_to_num(excess(state))
+        above = excess(state)
         room = config.level_bound - jnp.clip(config.level_gain * above, 0.0, config.level_bound)
         grown = state.cost_integral + config.integral_gain * jnp.clip(above, -1.0, 1.0)
         return state._replace(cost_integral=jnp.clip(grown, 0.0, room))
@@ -188,8 +188,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
         reachable = jax.vmap(lambda q: reach(q, log_prior, config.kl_estep))(q_costs)
         asked = config.level_gain * excess(state) + state.cost_integral
         share = jnp.clip(asked, -config.level_bound, config.level_bound)
-        lifted = jnp.isinf(limits)
-        return policy - jnp.where(lifted, -jnp.inf, jnp.where(jnp.isnan(share), 0.0, share * reachable))
+        return policy - jnp.where(jnp.isinf(limits), -jnp.inf, share * reachable)
 
     def update(state: State, batch: Transition, key: Key) -> tuple[State, Info]:
         next_key, candidate_key = jax.random.split(key)
