@@ -48,6 +48,7 @@ def test_listing_tasks_does_not_wait_for_jax():
         (["train", "Point-Goal", "--steps", "1", "--batch-size", "0"], r"batch_size must be >= 1, got 0"),
         (["evaluate", "no-such-run"], r"no policy at no-such-run"),
         (["train", "--resume", "no-such-run"], r"no-such-run holds no run"),
+        (["train", "--resume=no-such-run"], r"no-such-run holds no run"),
     ],
 )
 def test_mistakes_end_with_one_line_that_helps(arguments, message):
@@ -60,7 +61,8 @@ def test_a_file_of_settings_and_flags_over_it(tmp_path, monkeypatch):
     monkeypatch.setattr("cvpo.training.train", lambda env, algorithm, **options: seen.update(options, env=env))
     for name, text in (("s.json", '{"batch_size": 70, "gamma": 0.5}'), ("s.toml", "batch_size = 70\ngamma = 0.5")):
         (tmp_path / name).write_text(text)
-        cli.main(["train", "Car-Goal", "--steps", "9", "--config-file", str(tmp_path / name), "--gamma", "0.25"])
+        flag = "--config-file" if name == "s.json" else "--config_file"
+        cli.main(["train", "Car-Goal", "--steps", "9", flag, str(tmp_path / name), "--gamma", "0.25"])
         assert (seen["config"].batch_size, seen["config"].gamma, seen["env"]) == (70, 0.25, "Car-Goal")
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(SystemExit, match="is not JSON"):
@@ -80,7 +82,7 @@ def test_the_paper_preset_has_the_papers_table(monkeypatch):
 def test_a_preset_may_hold_settings_of_a_task(monkeypatch):
     seen = []
     monkeypatch.setattr("cvpo.training.train", lambda env, algorithm, **options: seen.append(options["config"]))
-    for words in ("Point-Goal", "Car-Circle", "Car-Circle --gamma 0.5", "Car-Circle --preset paper"):
+    for words in ("Point-Goal", "cvpo/CarCircle-v0", "Car-Circle --gamma 0.5", "Car-Circle --preset paper"):
         cli.main(["train", *words.split(), "--steps", "1"])
     assert [(config.gamma, config.retrace) for config in seen] == [
         (0.99, False), (0.97, True), (0.5, True), (0.99, False)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -177,12 +178,15 @@ def test_a_custom_environment_of_twenty_lines_trains(tmp_path):
 
 def test_several_constraints_have_metrics_of_their_own(tmp_path):
     run = cvpo.train(
-        lambda: Bandit(2), steps=40, cost_limit=[2.0, 4.0], run_dir=tmp_path, quiet=True,
+        lambda: Bandit(2), steps=40, cost_limit=[2.0, 40.0], run_dir=tmp_path, quiet=True,
         config=TINY | {"episode_length": 10},
     )  # fmt: skip
     last = run.metrics()[-1]
     names = ("train/cost", "eval/cost", "train/cumulative_cost", "estep/multiplier", "estep/threshold")
     assert all(f"{name}_{i}" in last and name not in last for name in names for i in (0, 1))
+    result = cvpo.evaluate(run.path, lambda: Bandit(2), episodes=3)
+    assert all(heavy > 2.0 and light < 40.0 for heavy, light in result["costs"])
+    assert result["satisfied"] == 0.0
 
 
 def test_tensorboard_events(tmp_path):
@@ -278,6 +282,29 @@ def test_a_directory_with_a_run_is_never_overwritten_unasked(tmp_path):
     ):
         bandit(tmp_path, steps=20)
     assert len(bandit(tmp_path, steps=40, overwrite=True).metrics()) == 2
+
+
+def test_a_run_without_checkpoints_is_not_begun_anew(tmp_path):
+    run = bandit(tmp_path, steps=40)
+    shutil.rmtree(run.path / "checkpoints")
+    with pytest.raises(RunDirectoryError, match="holds 2 epochs and no checkpoint"):
+        bandit(tmp_path, resume=True)
+    assert len(run.metrics()) == 2
+
+
+def test_an_extended_run_knows_for_how_long(tmp_path):
+    run = bandit(tmp_path, steps=20)
+    bandit(tmp_path, steps=40, resume=True)
+    assert read_config(run.path)["steps"] == 40
+
+
+def test_a_task_is_the_same_by_its_gymnasium_id(tmp_path):
+    runs = [
+        cvpo.train(env, steps=800, run_dir=tmp_path / str(number), quiet=True, config=TINY)
+        for number, env in enumerate(("Car-Goal", "cvpo/CarGoal-v0"))
+    ]
+    named, by_id = (read_config(run.path) for run in runs)
+    assert named["cost_limit"] == by_id["cost_limit"] == [10.0] and named["config"] == by_id["config"]
 
 
 def test_resuming_with_other_settings_is_refused(tmp_path):

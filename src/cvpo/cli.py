@@ -53,15 +53,15 @@ def train(arguments: Sequence[str]) -> None:
     """Train a policy, or go on with a run."""
     from cvpo import training
     from cvpo.algorithms import lookup, make_config
-    from cvpo.envs import TASKS
+    from cvpo.envs.tasks import find_task
 
-    if "--resume" in arguments:
+    if _flag(arguments, "--resume"):
         return resume(arguments)
     # The algorithm decides which settings there are, and preset, task and file their defaults: they are read first.
     name = _flag(arguments, "--algorithm") or "cvpo"
     file = _flag(arguments, "--config-file")
     settings = read_settings(Path(file)) if file else None
-    task = next((argument for argument in arguments if argument in TASKS), None)
+    task = next((task.name for argument in arguments if (task := find_task(argument))), None)
     defaults = make_config(name, _flag(arguments, "--preset"), settings, task)
     unprefixed: Any = tyro.conf.arg(name="")  # --batch-size, not --config.batch-size
     fields: list[Any] = [("config", Annotated[lookup(name).config, unprefixed], dataclasses.field(default=defaults))]
@@ -340,10 +340,9 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def _flag(arguments: Sequence[str], name: str) -> str | None:
-    """The value of a flag, written as `--flag value` or `--flag=value`."""
+    """The value of a flag, written as `--flag value` or `--flag=value`, its words joined by - or _."""
     for i, argument in enumerate(arguments):
-        if argument == name and i + 1 < len(arguments):
-            return arguments[i + 1]
-        if argument.startswith(name + "="):
-            return argument.partition("=")[2]
+        flag, equals, value = argument.partition("=")
+        if flag.replace("_", "-") == name:
+            return value if equals else next(iter(arguments[i + 1 :]), None)
     return None

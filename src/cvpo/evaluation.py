@@ -35,6 +35,7 @@ def evaluate(
             )
         seeds = np.random.SeedSequence(seed).generate_state(episodes)
         reward, costs, _ = evaluate_policy(environments, policy.act, None, seeds)
+    within = (costs <= np.array(limits)).all(-1)  # [episodes]
     single = len(limits) == 1
     costs = costs[:, 0] if single else costs
     return {
@@ -44,7 +45,7 @@ def evaluate(
         "cost": float(costs.mean()) if single else costs.mean(0).tolist(),
         "cost_std": float(costs.std()) if single else costs.std(0).tolist(),
         "cost_limit": limits[0] if single else limits,
-        "satisfied": float((costs <= np.array(limits)[0 if single else slice(None)]).mean()),
+        "satisfied": float(within.mean()),
         "rewards": reward.tolist(),
         "costs": costs.tolist(),
     }

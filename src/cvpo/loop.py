@@ -76,7 +76,9 @@ class Loop:
         template = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), storage)
         checkpoint = store.load(state, template)
         first = 0
-        if checkpoint is not None:
+        if checkpoint is None:
+            self._directory.require_no_results()
+        else:
             first, counters = checkpoint.epoch + 1, checkpoint.counters
             state = jax.tree.map(jnp.asarray, checkpoint.learner)
             for epoch, segment in checkpoint.segments():
@@ -91,7 +93,7 @@ class Loop:
             display.resume(first - 1, first * self._epoch_steps, counters["wall_seconds"])
 
         began = time.monotonic() - counters["wall_seconds"]
-        epoch = first
+        epoch, saved = first, first - 1
         try:
             for epoch in range(first, epochs):
 
@@ -123,14 +125,13 @@ class Loop:
                 params = self._algorithm.policy(state)
                 save_policy(self._directory.path, self._name, config, self._spec, self._environments, params, epoch)
                 store.save(epoch, jax.device_get(state), counters, rollout if ring else None)
+                saved = epoch
                 for sink in sinks:
                     sink.write(metrics)
                 display.epoch(metrics)
                 interrupts.check()
         except Interrupted as stop:
-            kept = (
-                f"epochs 0 to {epoch - 1} are saved" if epoch > 0 else "no epoch was finished, so nothing is saved yet"
-            )
+            kept = f"epochs 0 to {saved} are saved" if saved >= 0 else "no epoch was finished, so nothing is saved yet"
             display.message(f"stopped by {stop} in epoch {epoch}; {kept}; resume with: --resume {self._directory.path}")
             if stop.number == signal.SIGINT:
                 raise KeyboardInterrupt from None

@@ -66,10 +66,11 @@ class RunDirectory:
         return run
 
     @classmethod
-    def open(cls, path: str | Path) -> RunDirectory:
-        """A run that is there already, to be resumed. Warns if it was begun with other versions."""
+    def open(cls, path: str | Path, steps: int | None = None) -> RunDirectory:
+        """A run that is there already, to be resumed until `steps`. Warns if it was begun with other versions."""
         path = Path(path)
-        then = read_config(path)["provenance"]["versions"]
+        config = read_config(path)
+        then = config["provenance"]["versions"]
         changes = [
             f"{name} {then.get(name)} -> {version}"
             for name, version in _versions().items()
@@ -81,7 +82,10 @@ class RunDirectory:
                 "run that was never stopped",
                 stacklevel=2,
             )
-        return cls(path, _lock(path))
+        run = cls(path, _lock(path))
+        if steps not in (None, config.get("steps")):
+            _replace(path / CONFIG, _dumps({**config, "steps": steps}, indent=2) + "\n")
+        return run
 
     @property
     def config(self) -> dict[str, Any]:
@@ -90,10 +94,6 @@ class RunDirectory:
     @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
-
-    @property
-    def policy(self) -> Path:
-        return self.path / "policy"
 
     def append_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Add an epoch's line, durably. Do it before the epoch's checkpoint: a resumed run cuts a line too many."""
@@ -107,6 +107,15 @@ class RunDirectory:
             raise RunDirectoryError(
                 f"could not write {self.path / METRICS}: {error.strerror}; free some space and resume"
             ) from error
+
+    def require_no_results(self) -> None:
+        """Refuse to begin anew over a run's epochs. One alone may have been cut off before its checkpoint."""
+        epochs = sum(1 for _ in _metrics_lines(self.path))
+        if epochs > 1:
+            raise RunDirectoryError(
+                f"{self.path} holds {epochs} epochs and no checkpoint to go on from; they are kept as they are, and to "
+                "train for longer, choose another directory"
+            )
 
     def truncate_metrics(self, after_epoch: int) -> None:
         """Drop what follows the end of `after_epoch`: the lines of later epochs, and one that was not finished."""

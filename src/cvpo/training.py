@@ -16,8 +16,8 @@ import numpy as np
 from cvpo.algorithms import lookup, make_config
 from cvpo.config import LoopConfig
 from cvpo.display import Display
-from cvpo.envs import TASKS
 from cvpo.envs.adapter import Environments, EnvSource, check_known
+from cvpo.envs.tasks import find_task
 from cvpo.interrupts import Interrupts
 from cvpo.loop import Loop
 from cvpo.policy import Policy, build, load
@@ -79,8 +79,9 @@ def train(
     check_known(env)
     if not steps >= 1:
         raise ValueError(f"steps must be >= 1, got {steps}")
-    task = env if isinstance(env, str) else None
-    settings = config if isinstance(config, LoopConfig) else make_config(algorithm, preset, config, task)
+    task = find_task(env)
+    name = task.name if task else None
+    settings = config if isinstance(config, LoopConfig) else make_config(algorithm, preset, config, name)
     if not isinstance(settings, entry.config):
         raise TypeError(f"{algorithm} takes {entry.config.__module__}.Config, got {type(settings).__module__}.Config")
     limits = resolve_limits(env, algorithm, cost_limit)
@@ -111,8 +112,8 @@ def train(
 def resolve_limits(env: EnvSource, algorithm: str, cost_limit: float | Sequence[float] | None) -> tuple[float, ...]:
     """The cost limits of a run, one for each constraint: as given, or the task's own, or none where none is needed."""
     if cost_limit is None:
-        if isinstance(env, str) and env in TASKS:
-            return (float(TASKS[env].cost_limit),)
+        if task := find_task(env):
+            return (float(task.cost_limit),)
         if not lookup(algorithm).constrained:
             return (math.inf,)
         raise ValueError(f"{algorithm} needs a cost_limit: the cost per episode that the policy must stay below")
@@ -139,8 +140,8 @@ def environment_maker(env: EnvSource, settings: LoopConfig, limits: tuple[float,
 
 
 def default_run_dir(env: str, algorithm: str, seed: int) -> Path:
-    name = next((task.name for task in TASKS.values() if task.id == env), env.replace("/", "-"))
-    return Path("runs") / name / algorithm / f"seed-{seed}"
+    task = find_task(env)
+    return Path("runs") / (task.name if task else env.replace("/", "-")) / algorithm / f"seed-{seed}"
 
 
 def open_run(path: Path, description: dict[str, Any], resume: bool, overwrite: bool) -> RunDirectory:
@@ -159,7 +160,7 @@ def open_run(path: Path, description: dict[str, Any], resume: bool, overwrite: b
                 f"{path} holds another run: {'; '.join(differing)}. Resume it with the settings it was made with, "
                 "or choose another directory"
             )
-        return RunDirectory.open(path)
+        return RunDirectory.open(path, description["steps"])
     return RunDirectory.create(path, description, overwrite=overwrite)
 
 

@@ -240,7 +240,7 @@ def test_an_enforced_trust_region_is_never_left():
         {"n_step": 1},
         {"n_step": 4, "retrace": True},
         {"n_step": 4, "retrace": True, "cut_traces": False},
-        {"per_state": True},
+        {"per_state": True, "cost_level": "critic"},
         {"full_covariance": False},
         {"cost_critics": 2, "cost_ensemble": "max", "next_actions": 3},
         {"max_gradient_norm": 0.1},

@@ -59,6 +59,16 @@ def test_objects_are_where_the_physics_has_them():
     assert not is_blue(pixel(env, picture, *tail))
 
 
+def test_gremlins_are_drawn_where_they_are_also_before_the_first_step():
+    env = TaskVectorEnv("Point-Button", 2)
+    for seed in (0, 1):
+        env.reset(seed=seed)
+        buttons = env.world.buttons.shape[1]
+        for i in range(2):
+            np.testing.assert_allclose(env.world.physics.snapshot(i).mocap_pos[buttons:, :2], env.world.gremlins[i])
+        env.step(np.zeros((2, 2)))
+
+
 def test_a_cost_flashes_and_the_trail_of_an_old_episode_is_gone():
     env = TaskVectorEnv("Point-Goal", 1, render_mode="rgb_array")
     env.reset(seed=0)

@@ -142,6 +142,14 @@ def test_all_constraints_must_be_satisfied_at_once(runs):
     assert y.tolist() == [1.0, 0.0]
 
 
+def test_an_unconstrained_run_is_held_against_the_limit_of_the_task(runs):
+    write_run(runs / "a", [0.0, 0.0], [5.0, 5.0], limits=(10.0,))
+    write_run(runs / "b", [0.0, 0.0], [20.0, 20.0], limits=("Infinity",), algorithm="trpo")
+    study = study_of(runs)
+    ((_, y),) = lines(curves.limit_satisfaction(study).axes[0], study, "TRPO")
+    assert y.tolist() == [0.0, 0.0]
+
+
 def test_far_costs_leave_the_limit_visible(runs):
     write_run(runs / "near", [0.0, 0.0], [8.0, 40.0], env="Near")
     write_run(runs / "far", [0.0, 0.0], [8.0, 400.0], env="Far")

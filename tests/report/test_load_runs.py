@@ -46,7 +46,7 @@ def test_several_constraints(runs):
     run = read_run(write_run(runs / "a", [1.0, 2.0], [[3.0, 4.0], [5.0, 6.0]], limits=(3.5, "Infinity")))
     np.testing.assert_array_equal(run.costs, [[3.0, 4.0], [5.0, 6.0]])
     np.testing.assert_array_equal(run.cumulative_costs, [[3.0, 7.0], [5.0, 11.0]])
-    np.testing.assert_array_equal(run.within_limits, [1.0, 0.0])
+    np.testing.assert_array_equal(run.within(run.limits), [1.0, 0.0])
     constraints = Study.of([run]).constraints("Point-Goal")
     assert [(c.name, c.limit) for c in constraints] == [("Point-Goal, cost 1", 3.5), ("Point-Goal, cost 2", math.inf)]
 
@@ -122,6 +122,13 @@ def test_words_for_settings(runs):
         "CVPO (hidden=256, per_state)",
         "CVPO (hidden=256, no per_state)",
     ]
+
+
+def test_a_setting_that_an_older_version_did_not_have_makes_no_method(runs):
+    for name, config in (("old", {}), ("new", {"cut_traces": True})):
+        write_run(runs / name, [1.0], [0.0], config=config)
+    write_run(runs / "task", [1.0], [0.0], env="Car-Goal", config={"cut_traces": False})
+    assert study_of(runs).methods == ["CVPO"]
 
 
 def test_an_unconstrained_run_belongs_to_the_task_of_the_constrained(runs):

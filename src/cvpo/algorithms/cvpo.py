@@ -38,7 +38,7 @@ class Config(CriticConfig):
     kl_estep: float = 0.1
     """Bound ε₂ on KL(q ‖ old policy) in the E-step."""
     per_state: bool = False
-    """Solve one dual for each state instead of one for the batch."""
+    """Solve one dual for each state instead of one for the batch; needs the critic's cost level."""
     cost_level: Literal["critic", "measured"] = "measured"
     """Where the level of the expected cost is taken from: the critic over replayed states (the paper), or the
     measured cost of recent episodes plus the change that the critic foresees."""
@@ -94,6 +94,8 @@ class Config(CriticConfig):
         require_between(self, 0.0, 1.0, "limit_reserve", "level_smoothing", "limit_decay", "policy_polyak")
         if self.max_gradient_norm is not None:
             require_positive(self, "max_gradient_norm")
+        if self.per_state and self.cost_level == "measured":
+            raise ValueError("per_state needs cost_level critic: a measured level is one of the batch, not of a state")
 
 
 # The right half of the paper's table of hyper-parameters (appendix): what CVPO has of its own.
@@ -281,7 +283,6 @@ def make(config: Config, spec: Spec) -> Algorithm:
     def describe() -> str:
         if not config.kl_constraint:
             return "M-step without a trust region: none of the paper's guarantees applies"
-        scale = 0.0 if spec.discrete else config.kl_scale
-        return guarantees.describe(config.kl_mean, scale, config.kl_estep)
+        return guarantees.describe(config.kl_mean, config.kl_scale, config.kl_estep, gaussian=not spec.discrete)
 
     return Algorithm(init, lambda state: state.actor, head.act, update, observe, describe)

@@ -12,8 +12,8 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from cvpo.config import did_you_mean
-from cvpo.envs import TASKS, Task
 from cvpo.envs.layout import Layout, flatten, layout_of, size_of
+from cvpo.envs.tasks import TASKS, find_task
 
 EnvSource = str | Callable[[], gym.Env]
 
@@ -110,7 +110,7 @@ class Environments:
         threads: int = 1,
     ) -> None:
         self.count, self.num_costs = count, num_costs
-        task = _task(source)
+        task = find_task(source)
         # One environment is made, looked at and stepped here, so that whatever is wrong shows before any training.
         make_one = partial(_make_one, source, num_costs, tuple(cost_keys), cost_required, episode_length)
         with contextlib.closing(make_one()) as probe:
@@ -234,7 +234,7 @@ def make_plain(source: EnvSource, **kwargs: Any) -> gym.Env:
     """The environment itself; the keywords are for one that is made by name."""
     if isinstance(source, str):
         check_known(source)
-        task = _task(source)
+        task = find_task(source)
         return gym.make(task.id if task else source, disable_env_checker=True, **kwargs)
     env = source()
     if not isinstance(env, gym.Env):
@@ -249,11 +249,6 @@ def _make_one(
     if episode_length is not None:
         env = gym.wrappers.TimeLimit(env, episode_length)
     return env
-
-
-def _task(source: EnvSource) -> Task | None:
-    """The built-in task that a name or an id stands for."""
-    return next((task for task in TASKS.values() if source in (task.name, task.id)), None)
 
 
 def _time_limit(env: gym.Env, own: int | None) -> int:

@@ -175,8 +175,10 @@ class Navigation:
 
     def _arrange(self) -> None:
         """Put the solids where this moment has them."""
-        self.physics.mocap[:, :, : self.buttons.shape[1], :2] = self.buttons[:, None]
+        button_count = self.buttons.shape[1]
         self.gremlins[:] = self._gremlin_places()[:, 0]
+        self.physics.mocap[:, :, :button_count, :2] = self.buttons[:, None]
+        self.physics.mocap[:, :, button_count:, :2] = self.gremlins[:, None]
         self._measure()
 
     def _measure(self) -> None:

@@ -17,18 +17,16 @@ class Robot:
     Attributes:
       model: name of its MJCF file.
       on_floor: whether it rests on the floor by contact.
-      body_size: how many numbers `feel` returns per robot.
       reach: radius around its centre that no part of it leaves, in metres.
       forward: which way it drives at heading 0, in radians.
       place: (qpos [n, nq], position [n, 2], heading [n]) -> None, writes the pose.
       axes: (qpos [N, nq]) -> cos, sin [N] of its x axis on the plane, up to a common factor.
-      feel: (qpos [N, nq], qvel [N, nv], acceleration [N, nv]) -> [N, body_size]: accelerometer, velocimeter, gyro,
+      feel: (qpos [N, nq], qvel [N, nv], acceleration [N, nv]) -> [N, ...]: accelerometer, velocimeter, gyro,
         magnetometer, then what the robot has of its own.
     """
 
     model: str
     on_floor: bool
-    body_size: int
     reach: float
     forward: float
     place: Callable[[np.ndarray, np.ndarray, np.ndarray], None]
@@ -108,5 +106,5 @@ def _feel_car(qpos: np.ndarray, qvel: np.ndarray, qacc: np.ndarray) -> np.ndarra
     return felt
 
 
-POINT = Robot("point.xml", False, 12, 0.17, 0.0, _place_point, _point_axes, _feel_point)
-CAR = Robot("car.xml", True, 24, 0.22, np.pi / 2, _place_car, _car_axes, _feel_car)
+POINT = Robot("point.xml", False, 0.17, 0.0, _place_point, _point_axes, _feel_point)
+CAR = Robot("car.xml", True, 0.22, np.pi / 2, _place_car, _car_axes, _feel_car)

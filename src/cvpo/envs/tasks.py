@@ -39,3 +39,8 @@ TASKS: dict[str, Task] = {
         Task("Car-Button", "cvpo/CarButton-v0", 10.0, 400, 88, 2, f"Two-wheel car: {_BUTTON}"),
     )
 }
+
+
+def find_task(env: object) -> Task | None:
+    """The built-in task that a name or a Gymnasium id stands for."""
+    return next((task for task in TASKS.values() if env in (task.name, task.id)), None)

@@ -56,13 +56,12 @@ class RayCluster:
         # Ray would retry by itself, with what the run had when it was first submitted.
         self._task = self._ray.remote(num_cpus=cores, max_retries=0)(train_remotely)
         self._submitted: dict[Any, Status] = {}  # by the stream of its events
-        for status in statuses:
-            if status.state == "waiting":
-                self._submit(status)
+        self._most = workers or len(statuses)
+        self._submit_waiting()
 
     @property
     def concurrency(self) -> int:
-        return max(1, int(self._ray.cluster_resources().get("CPU", 1)) // self._cores)
+        return min(self._most, max(1, int(self._ray.cluster_resources().get("CPU", 1)) // self._cores))
 
     def advance(self) -> None:
         streams = list(self._submitted)
@@ -88,8 +87,7 @@ class RayCluster:
                 self._submit(status, everything)
             else:
                 status.died(event.error, self._retries)
-                if status.state == "waiting":
-                    self._submit(status)
+        self._submit_waiting()
 
     def stop(self) -> None:
         for stream in self._submitted:
@@ -101,6 +99,12 @@ class RayCluster:
         (self._output / TOKEN).unlink(missing_ok=True)
         if self._started:
             self._ray.shutdown()
+
+    def _submit_waiting(self) -> None:
+        submitted = {id(status) for status in self._submitted.values()}  # they wait too until Ray has cores for them
+        for status in self._statuses:
+            if status.state == "waiting" and id(status) not in submitted and len(self._submitted) < self._most:
+                self._submit(status)
 
     def _submit(self, status: Status, files: Changes | None = None) -> None:
         # In a list, Ray hands over the reference alone: a task that sees the caller's disk fetches nothing.

@@ -37,10 +37,6 @@ class WorkerProcess:
                 command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
             )
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def poll(self) -> Outcome | None:
         """How it ended; None while it runs."""
         code = self._process.poll()

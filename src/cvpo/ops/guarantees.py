@@ -55,7 +55,7 @@ def two_step_robust(kl_mstep: float, kl_estep: float) -> bool:
     return kl_estep > 0 and two_step_kl(kl_mstep) <= kl_estep
 
 
-def describe(kl_mean: float, kl_scale: float, kl_estep: float, gaussian: bool = True) -> str:
+def describe(kl_mean: float, kl_scale: float, kl_estep: float, *, gaussian: bool) -> str:
     """One line that says which guarantee the thresholds give.
 
     A categorical policy has one M-step threshold, `kl_mean`, and no two-step guarantee.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -91,7 +92,8 @@ def limit_satisfaction(study: Study) -> Figure:
     colors = looks(study.methods)
     for task, (axes,) in zip(study.tasks, columns, strict=True):
         for method in study.methods:
-            _draw_mean(axes, study.select(task, method), satisfaction, colors[method], band=False)
+            satisfied = partial(satisfaction, limits=study.limits(task))
+            _draw_mean(axes, study.select(task, method), satisfied, colors[method], band=False)
         axes.set_title(task)
         axes.set_ylabel("within the limit")
         axes.set_ylim(-0.03, 1.03)
@@ -101,9 +103,9 @@ def limit_satisfaction(study: Study) -> Figure:
     return figure
 
 
-def satisfaction(run: Run) -> np.ndarray:
-    """[T] the share of recent epochs that are within all limits."""
-    return trailing_mean(run.steps, run.within_limits, WINDOW * max(run.planned_steps, run.steps[-1]))
+def satisfaction(run: Run, limits: Sequence[float]) -> np.ndarray:
+    """[T] the share of recent epochs that are within all limits of the task, also if the run had none to obey."""
+    return trailing_mean(run.steps, run.within(limits), WINDOW * max(run.planned_steps, run.steps[-1]))
 
 
 def draw_run(path: str | Path, output: str | Path) -> Path:

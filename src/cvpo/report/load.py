@@ -67,10 +67,9 @@ class Run:
         """[T] the epochs of the last part of what has been trained so far."""
         return self.steps > (1.0 - CONVERGED) * self.steps[-1]
 
-    @property
-    def within_limits(self) -> np.ndarray:
+    def within(self, limits: Sequence[float]) -> np.ndarray:
         """[T] 1 where the epoch's cost is within every limit, 0 where it is not, NaN where it was not measured."""
-        within = np.all(self.costs <= np.array(self.limits)[:, None], axis=0).astype(float)
+        within = np.all(self.costs <= np.array(limits)[:, None], axis=0).astype(float)
         within[np.isnan(self.costs).any(axis=0)] = np.nan
         return within
 

@@ -28,7 +28,7 @@ def name_methods(runs: Sequence[Run]) -> list[str]:
     for algorithm, members in _grouped(range(len(runs)), key=lambda i: runs[i].algorithm).items():
         telling = _telling_settings([runs[i] for i in members])
         for i in members:
-            words = [word for key in telling if (word := _word(key, _setting(runs[i], key)))]
+            words = [word for key in telling if _has(runs[i], key) and (word := _word(key, _setting(runs[i], key)))]
             names[i] = _algorithm_name(algorithm) + (f" ({', '.join(words)})" if words else "")
     return names
 
@@ -56,10 +56,16 @@ def _telling_settings(runs: Sequence[Run]) -> list[str]:
     # The preset comes first: it explains many settings with one word.
     for key in dict.fromkeys(["preset", *(key for run in runs for key in run.settings["config"])]):
         groups = _grouped(runs, key=lambda run: (run.env, *(repr(_setting(run, known)) for known in telling)))
-        varies = any(len({repr(_setting(run, key)) for run in group}) > 1 for group in groups.values())
+        # A run of a version that had no such setting does not differ in it.
+        values = [{repr(_setting(run, key)) for run in group if _has(run, key)} for group in groups.values()]
+        varies = any(len(found) > 1 for found in values)
         if varies and key not in _IRRELEVANT:
             telling.append(key)
     return telling
+
+
+def _has(run: Run, key: str) -> bool:
+    return key == "preset" or key in run.settings["config"]
 
 
 def _setting(run: Run, key: str) -> Any:

@@ -85,7 +85,7 @@ def _row(row: Row, look: Look) -> str:
 
 def _cell(column: Column, values: dict[str, float]) -> str:
     value = values[column.key]
-    over = column.key in ("cost", "cost_q3", "eval_cost") and value > values["limit"]
+    over = column.key in ("cost", "cost_q3", "eval_cost", "eval_cost_q3") and value > values["limit"]
     number = "Infinity" if value == math.inf else "NaN" if math.isnan(value) else repr(float(value))
     return f'<td data-value="{number}"{" class=over" if over else ""}>{_text(cell(column, values))}</td>'
 
