@@ -1,7 +1,7 @@
 """What docs/results.md says in numbers, from the runs below a directory: `python results/check.py [results]`.
 
 - The limit: mean and third quartile of the evaluations' costs in the last fifth of training, all seeds together.
-- The reward there, and the share of what the best unconstrained method has after as many steps.
+- The reward there, and its share of what each unconstrained method has after as many steps.
 - Violations: all cost paid until the smoothed training reward first is CVPO's final one, or 90% of it; the median over
   seeds, of two the better, infinite if they never get there.
 """
@@ -17,11 +17,11 @@ from cvpo.report.load import Run, load_runs
 from cvpo.report.statistics import cost_to_reach, five_numbers, mean, trailing_mean
 from cvpo.report.study import Study, final_reward
 
-WINDOW = 0.05  # of a run's steps, over which its training reward is smoothed: single epochs are lucky at times
+WINDOW = 20_000  # steps over which the training reward is smoothed: single epochs are lucky at times
 
 
 def smoothed(run: Run) -> np.ndarray:
-    return trailing_mean(run.steps, run.reward, WINDOW * run.steps[-1])
+    return trailing_mean(run.steps, run.reward, WINDOW)
 
 
 def paid_until(run: Run, reward: float) -> float:

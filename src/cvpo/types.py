@@ -57,7 +57,7 @@ class Algorithm(NamedTuple):
     init(key) -> state
     policy(state) -> params        the part of the state that acting needs; this is what gets exported
     act(params, obs [N, obs_size], key) -> (action, log_prob)     key None: the deterministic action
-    observe(state, rollout [H, N]) -> state     once an epoch, before its updates: what the new episodes tell
+    observe(state, rollout [H, N]) -> state     once an epoch, before its updates (on-policy: after): what episodes tell
     update(state, batch, key) -> (state, info)  off-policy: batch is Transition [B] (or [B, n]), called many times an
                                                 epoch; on-policy: batch is the rollout [H, N], called once an epoch
     describe() -> str              one line for the start of a run, may be empty

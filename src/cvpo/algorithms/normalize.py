@@ -19,7 +19,7 @@ class Moments(NamedTuple):
 
 
 def with_normalizer(inner: Algorithm, spec: Spec) -> Algorithm:
-    """`inner`, seeing scaled observations; each epoch's observations enter the moments before its updates."""
+    """`inner`, seeing scaled observations; each epoch's observations enter the moments when it is observed."""
 
     def init(key: Key) -> tuple[Moments, Any]:
         zeros = jnp.zeros(spec.obs_size)
