@@ -18,6 +18,7 @@ from cvpo.runlog import CONFIG, METRICS, read_metrics
 KEPT = (
     "epoch", "steps", "wall_seconds", "train/reward", "train/cost", "train/cumulative_cost", "eval/reward", "eval/cost",
     "estep/feasible", "estep/multiplier", "policy/entropy", "mstep/kl_mean", "update/multiplier",
+    "policy/multiplier",
 )  # fmt: skip
 
 

@@ -32,9 +32,12 @@ WINDOW = 0.1
 """Part of training over which the share of epochs within the limit is taken."""
 
 
-def training_curves(study: Study, methods: Sequence[str]) -> Figure:
-    """Reward above, cost below, a column for each task: mean and standard deviation over seeds, limits dashed."""
-    tasks = [task for task in study.tasks if any(study.select(task, method) for method in methods)]
+def training_curves(study: Study, methods: Sequence[str], compared: Sequence[str] = ()) -> Figure:
+    """Reward above, cost below, a column for each task: mean and standard deviation over seeds, limits dashed.
+
+    The tasks are those of the methods that are `compared` with the others; of all, if none is named.
+    """
+    tasks = [task for task in study.tasks if any(study.select(task, method) for method in compared or methods)]
     rows = 1 + max(len(study.limits(task)) for task in tasks)
     figure, columns = columns_of_axes(len(tasks), rows)
     colors = looks(study.methods)

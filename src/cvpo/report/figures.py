@@ -61,7 +61,7 @@ def draw_figures(study: Study) -> Iterator[Drawn]:
             "kl_ablation",
             "The KL constraint of the M-step",
             f"CVPO with and without the trust region that holds the policy in the M-step. {_CURVES}",
-            curves.training_curves(study, [*regularized, *ablations]),
+            curves.training_curves(study, [*regularized, *ablations], compared=ablations),
         )
     yield Drawn(
         "final_intervals",
