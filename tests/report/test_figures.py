@@ -176,10 +176,12 @@ def test_which_figures_there_are(runs):
     assert "kl_ablation" not in figures
     write_run(runs / "cvpo", [1.0, 2.0], [1.0, 2.0])
     write_run(runs / "no-kl", [1.0, 2.0], [1.0, 2.0], config={"kl_constraint": False})
+    write_run(runs / "other task", [1.0, 2.0], [1.0, 2.0], env="Car-Goal")
     figures = {drawn.name: drawn.figure for drawn in draw_figures(study_of(runs))}
     assert figure_methods(figures["training_off_policy"]) == ["CVPO", "SAC-Lag"]
     assert figure_methods(figures["training_on_policy"]) == ["CVPO", "TRPO", "CPO"]
     assert figure_methods(figures["kl_ablation"]) == ["CVPO", "CVPO (no KL)"]
+    assert [axes.get_title() for axes in figures["kl_ablation"].axes] == ["Point-Goal", ""]  # where both were run
     assert figures.keys() == {
         "training_off_policy", "training_on_policy", "reward_against_cost", "convergence_cost", "kl_ablation",
         "final_intervals", "limit_satisfaction",
