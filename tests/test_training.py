@@ -289,7 +289,7 @@ def test_a_run_without_checkpoints_is_not_begun_anew(tmp_path):
     shutil.rmtree(run.path / "checkpoints")
     with pytest.raises(RunDirectoryError, match="holds 2 epochs and no checkpoint"):
         bandit(tmp_path, resume=True)
-    assert len(run.metrics()) == 2
+    assert len(run.metrics()) == 2 and read_config(run.path)["steps"] == 40
 
 
 def test_an_extended_run_knows_for_how_long(tmp_path):

@@ -83,6 +83,7 @@ class Loop:
             state = jax.tree.map(jnp.asarray, checkpoint.learner)
             for epoch, segment in checkpoint.segments():
                 storage = replay.add(storage, segment, epoch % ring)
+        self._directory.set_steps(steps)
         self._directory.truncate_metrics(first - 1)
         sinks = make_sinks(first * self._epoch_steps)
         for line in (self._algorithm.describe(), f"run directory: {self._directory.path}"):

@@ -66,11 +66,10 @@ class RunDirectory:
         return run
 
     @classmethod
-    def open(cls, path: str | Path, steps: int | None = None) -> RunDirectory:
-        """A run that is there already, to be resumed until `steps`. Warns if it was begun with other versions."""
+    def open(cls, path: str | Path) -> RunDirectory:
+        """A run that is there already, to be resumed. Warns if it was begun with other versions."""
         path = Path(path)
-        config = read_config(path)
-        then = config["provenance"]["versions"]
+        then = read_config(path)["provenance"]["versions"]
         changes = [
             f"{name} {then.get(name)} -> {version}"
             for name, version in _versions().items()
@@ -82,10 +81,7 @@ class RunDirectory:
                 "run that was never stopped",
                 stacklevel=2,
             )
-        run = cls(path, _lock(path))
-        if steps not in (None, config.get("steps")):
-            _replace(path / CONFIG, _dumps({**config, "steps": steps}, indent=2) + "\n")
-        return run
+        return cls(path, _lock(path))
 
     @property
     def config(self) -> dict[str, Any]:
@@ -107,6 +103,12 @@ class RunDirectory:
             raise RunDirectoryError(
                 f"could not write {self.path / METRICS}: {error.strerror}; free some space and resume"
             ) from error
+
+    def set_steps(self, steps: int) -> None:
+        """Note for how long the run is trained, if that is other than it was begun for."""
+        config = self.config
+        if config["steps"] != steps:
+            _replace(self.path / CONFIG, _dumps({**config, "steps": steps}, indent=2) + "\n")
 
     def require_no_results(self) -> None:
         """Refuse to begin anew over a run's epochs. One alone may have been cut off before its checkpoint."""

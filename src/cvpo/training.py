@@ -160,7 +160,7 @@ def open_run(path: Path, description: dict[str, Any], resume: bool, overwrite: b
                 f"{path} holds another run: {'; '.join(differing)}. Resume it with the settings it was made with, "
                 "or choose another directory"
             )
-        return RunDirectory.open(path, description["steps"])
+        return RunDirectory.open(path)
     return RunDirectory.create(path, description, overwrite=overwrite)
 
 
