@@ -68,3 +68,5 @@ if __name__ == "__main__":
     for task in study.tasks:
         if study.select(task, "CVPO"):
             check(study, task)
+        else:
+            print(f"\n{task}: no runs of CVPO with its defaults to compare the others with")

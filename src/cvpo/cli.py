@@ -61,7 +61,7 @@ def train(arguments: Sequence[str]) -> None:
     name = _flag(arguments, "--algorithm") or "cvpo"
     file = _flag(arguments, "--config-file")
     settings = read_settings(Path(file)) if file else None
-    task = next((task.name for argument in arguments if (task := find_task(argument))), None)
+    task = next((argument for argument in arguments if find_task(argument)), None)
     defaults = make_config(name, _flag(arguments, "--preset"), settings, task)
     unprefixed: Any = tyro.conf.arg(name="")  # --batch-size, not --config.batch-size
     fields: list[Any] = [("config", Annotated[lookup(name).config, unprefixed], dataclasses.field(default=defaults))]

@@ -59,14 +59,15 @@ class OffPolicyConfig(LoopConfig):
     """Transitions in a gradient step."""
     update_ratio: float = 0.25
     """Gradient steps per environment step."""
-    replay_capacity: int = 1_000_000
-    """Environment steps kept; rounded down to whole epochs."""
+    replay_capacity: int = 50_000
+    """Environment steps kept, rounded down to whole epochs; few, as what older policies did misleads sums over several
+    steps."""
     random_epochs: int = 0
     """Epochs at the start that act uniformly at random."""
     critic_learning_rate: float = 1e-3
     polyak: float = 0.99
     """Weight of the old target in each averaging step."""
-    n_step: int = 1
+    n_step: int = 8
     """Steps summed before a critic's target bootstraps; with `retrace`, steps in a sequence."""
     retrace: bool = False
     """Correct the sums by Retrace(λ) for what the policy would do now, and learn from every step of a sequence."""

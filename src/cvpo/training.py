@@ -79,9 +79,7 @@ def train(
     check_known(env)
     if not steps >= 1:
         raise ValueError(f"steps must be >= 1, got {steps}")
-    task = find_task(env)
-    name = task.name if task else None
-    settings = config if isinstance(config, LoopConfig) else make_config(algorithm, preset, config, name)
+    settings = config if isinstance(config, LoopConfig) else make_config(algorithm, preset, config, env)
     if not isinstance(settings, entry.config):
         raise TypeError(f"{algorithm} takes {entry.config.__module__}.Config, got {type(settings).__module__}.Config")
     limits = resolve_limits(env, algorithm, cost_limit)

@@ -87,6 +87,8 @@ def test_presets_and_twins(name):
     paper = make_config(name, "paper")
     assert isinstance(paper, MultiplierConfig) == constrained == ALGORITHMS[name].constrained
     assert getattr(paper, "cost_level", "critic") == "critic" and paper.batch_size == 300
+    of_task = [make_config(name, env=env) for env in ("Car-Circle", "cvpo/CarCircle-v0")]
+    assert of_task[0] == of_task[1] and (of_task[0].gamma, make_config(name).gamma) == (0.97, 0.99)
 
 
 @pytest.mark.parametrize("name", ["sac-lag", "td3-lag", "ddpg-lag"])

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from cvpo.algorithms import cpo, cvpo, ppo, sac, td3, trpo
 from cvpo.config import LoopConfig, did_you_mean, with_overrides
+from cvpo.envs.tasks import find_task
 from cvpo.types import Algorithm, Spec
 
 
@@ -41,14 +42,15 @@ def lookup(name: str) -> Entry:
 
 
 def make_config(
-    name: str, preset: str | None = None, overrides: dict[str, Any] | None = None, env: str | None = None
+    name: str, preset: str | None = None, overrides: dict[str, Any] | None = None, env: object = None
 ) -> LoopConfig:
-    """The settings of an algorithm: its defaults, a preset over them, what the preset says of `env` if that is the name
-    of a task, and overrides over all."""
+    """The settings of an algorithm: its defaults, a preset over them, what the preset says of `env` if that is a task's
+    name or Gymnasium id, and overrides over all."""
     entry = lookup(name)
     preset = preset or "default"
     if preset not in entry.presets:
         raise ValueError(f"{name} has no preset {preset!r}{did_you_mean(preset, entry.presets)}")
     settings = dict(entry.presets[preset])
-    of_task = settings.pop("tasks", {}).get(env, {})
+    of_tasks, task = settings.pop("tasks", {}), find_task(env)
+    of_task = of_tasks.get(task.name, {}) if task else {}
     return with_overrides(entry.config(), settings | of_task | (overrides or {}))

@@ -27,10 +27,6 @@ from cvpo.types import Algorithm, Info, Key, Spec, Transition, completed_episode
 class Config(CriticConfig):
     """Settings of CVPO."""
 
-    replay_capacity: int = 50_000
-    """Environment steps kept; few, as what older policies did misleads sums over several steps."""
-    n_step: int = 8
-    """Steps summed before a critic's target bootstraps; with `retrace`, steps in a sequence."""
     particles: int = 16
     """Candidate actions per state in the E-step (a Discrete space uses all its choices)."""
     policy_states: int = 96
