@@ -143,6 +143,8 @@ def test_processes_give_what_one_process_gives():
         ({"action_space": gym.spaces.Box(-np.inf, np.inf, (1,))}, "no bounds.*RescaleAction"),
         ({"action_space": gym.spaces.MultiDiscrete([2, 2])}, "Box and Discrete are supported"),
         ({"episode_length": None}, "no time limit; set episode_length"),
+        ({"observation_space": gym.spaces.Discrete(3), "observe": lambda time: 3}, "an integer from 0 to 2, got 3"),
+        ({"observation_space": gym.spaces.Discrete(3), "observe": lambda time: -1}, "an integer from 0 to 2, got -1"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_shows_before_any_training(arguments, message):
@@ -177,6 +179,19 @@ def test_a_gymnasium_id_works():
         assert (envs.obs_size, envs.action_size, envs.episode_length) == (3, 1, 200)
     with Environments(Menu, 2, episode_length=10) as envs:
         assert envs.discrete
+
+
+def test_a_time_limit_that_only_the_spec_states_is_kept():
+    def make():
+        env = Custom(end=100)
+        env.spec = gym.envs.registration.EnvSpec("Custom-v0", max_episode_steps=7)
+        return env
+
+    with Environments(make, 1) as envs:
+        envs.reset([0])
+        assert [envs.step(np.zeros((1, 1))).ended[0] for _ in range(7)] == [False] * 6 + [True]
+    with Environments(lambda: gym.make("cvpo/PointGoal-v0", layout="random"), 1) as envs:
+        assert envs.episode_length == 400
 
 
 def test_a_builtin_task_by_name_and_by_id_is_the_same():

@@ -82,10 +82,13 @@ def test_the_paper_preset_has_the_papers_table(monkeypatch):
 def test_a_preset_may_hold_settings_of_a_task(monkeypatch):
     seen = []
     monkeypatch.setattr("cvpo.training.train", lambda env, algorithm, **options: seen.append(options["config"]))
-    for words in ("Point-Goal", "cvpo/CarCircle-v0", "Car-Circle --gamma 0.5", "Car-Circle --preset paper"):
+    for words in (
+        "Point-Goal", "cvpo/CarCircle-v0", "Car-Circle --gamma 0.5", "Car-Circle --preset paper",
+        "--quiet Car-Circle", "--run-dir Car-Circle Point-Goal",
+    ):  # fmt: skip
         cli.main(["train", *words.split(), "--steps", "1"])
     assert [(config.gamma, config.retrace) for config in seen] == [
-        (0.99, False), (0.97, True), (0.5, True), (0.99, False)
+        (0.99, False), (0.97, True), (0.5, True), (0.99, False), (0.97, True), (0.99, False)
     ]  # fmt: skip
 
 

@@ -16,8 +16,11 @@ from safetensors.numpy import load_file
 from toys import Bandit, Menu
 
 import cvpo
+from cvpo import cli
+from cvpo.algorithms import sac
 from cvpo.checkpoint import CheckpointError, CheckpointStore
 from cvpo.envs.adapter import BadEnvironment
+from cvpo.rendering import render
 from cvpo.runlog import RunDirectoryError, read_config
 
 TINY = {
@@ -253,6 +256,7 @@ def test_discrete_policies_give_the_spaces_own_integers(tmp_path):
         ({"cost_limit": float("nan")}, "cost_limit must be >= 0, got nan"),
         ({"cost_limit": None}, "cvpo needs a cost_limit"),
         ({"steps": 0}, "steps must be >= 1, got 0"),
+        ({"seed": -1}, "seed must be >= 0, got -1"),
         ({"preset": "papre"}, "no preset 'papre'; did you mean 'paper'"),
         ({"config": {"batch_sise": 3}}, "no setting 'batch_sise'; did you mean 'batch_size'"),
         ({"config": {"batch_size": 2.5}}, "batch_size must be int, got 2.5"),
@@ -263,6 +267,44 @@ def test_discrete_policies_give_the_spaces_own_integers(tmp_path):
 def test_bad_settings(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         bandit(tmp_path, **options)
+    assert not (tmp_path / "run").exists()  # or the mended command would be refused
+
+
+def test_settings_of_another_method_are_refused(tmp_path):
+    for algorithm, settings in (("sac", sac.LagConfig()), ("sac-lag", sac.Config())):
+        with pytest.raises(TypeError, match=rf"{algorithm} takes .*sac\.(Lag)?Config, got .*sac\.(Lag)?Config"):
+            bandit(tmp_path, algorithm=algorithm, config=settings)
+
+
+def test_an_environment_that_a_callable_made_is_asked_for_again(tmp_path, whole):
+    with pytest.raises(ValueError, match=r"a callable made, Bandit.*pass env"):
+        cvpo.evaluate(whole.path)
+    with pytest.raises(ValueError, match=r"a callable made, Bandit.*pass env"):
+        render(whole.path, tmp_path / "film.gif")
+    with pytest.raises(SystemExit, match=r"go on with it from Python"):
+        cli.main(["train", "--resume", str(whole.path)])
+    assert cvpo.evaluate(whole.path, Bandit, episodes=2)["episodes"] == 2
+
+
+def test_an_evaluation_needs_the_costs_and_the_actions_of_the_training(whole):
+    class Careless(Bandit):
+        def step(self, action):
+            return *super().step(action)[:4], {}
+
+    class Wide(Bandit):
+        def __init__(self):
+            super().__init__()
+            self.action_space = gym.spaces.Box(-2, 2, (1,))
+
+    with pytest.raises(BadEnvironment, match="gives no cost"):
+        cvpo.evaluate(whole.path, Careless)
+    with pytest.raises(ValueError, match=r"trained on actions .*Wide has"):
+        cvpo.evaluate(whole.path, Wide)
+
+
+def test_an_epoch_without_updates_has_no_metrics_of_updates(tmp_path):
+    first, second = bandit(tmp_path, steps=40, config=TINY | {"episode_length": 10, "update_ratio": 0.04}).metrics()
+    assert "critic/reward_value" not in first and "critic/reward_value" in second
 
 
 def test_unknown_task():
@@ -276,12 +318,14 @@ def test_continuous_methods_refuse_discrete_actions(tmp_path):
 
 
 def test_a_directory_with_a_run_is_never_overwritten_unasked(tmp_path):
-    bandit(tmp_path, steps=20)
+    mark = bandit(tmp_path, steps=20).path / "finished.json"
+    mark.write_text("{}")
     with pytest.raises(
         RunDirectoryError, match="already holds a run; resume it, choose another directory, or overwrite"
     ):
         bandit(tmp_path, steps=20)
-    assert len(bandit(tmp_path, steps=40, overwrite=True).metrics()) == 2
+    assert mark.exists() and len(bandit(tmp_path, steps=40, overwrite=True).metrics()) == 2
+    assert not mark.exists()  # it spoke of the run before
 
 
 def test_a_run_without_checkpoints_is_not_begun_anew(tmp_path):
@@ -304,7 +348,8 @@ def test_a_task_is_the_same_by_its_gymnasium_id(tmp_path):
         for number, env in enumerate(("Car-Goal", "cvpo/CarGoal-v0"))
     ]
     named, by_id = (read_config(run.path) for run in runs)
-    assert named["cost_limit"] == by_id["cost_limit"] == [10.0] and named["config"] == by_id["config"]
+    assert named["cost_limit"] == by_id["cost_limit"] == [10.0]
+    assert all(named[key] == by_id[key] for key in ("env", "source", "config"))
 
 
 def test_resuming_with_other_settings_is_refused(tmp_path):

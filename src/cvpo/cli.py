@@ -61,7 +61,8 @@ def train(arguments: Sequence[str]) -> None:
     name = _flag(arguments, "--algorithm") or "cvpo"
     file = _flag(arguments, "--config-file")
     settings = read_settings(Path(file)) if file else None
-    task = next((argument for argument in arguments if find_task(argument)), None)
+    free = [value for value, flag in zip(arguments, ("", *arguments), strict=False) if not _takes_a_name(flag)]
+    task = next((argument for argument in free if find_task(argument)), None)
     defaults = make_config(name, _flag(arguments, "--preset"), settings, task)
     unprefixed: Any = tyro.conf.arg(name="")  # --batch-size, not --config.batch-size
     fields: list[Any] = [("config", Annotated[lookup(name).config, unprefixed], dataclasses.field(default=defaults))]
@@ -98,8 +99,14 @@ def resume(arguments: Sequence[str]) -> None:
     options = tyro.cli(parse, prog="cvpo train", args=arguments)
     path = options.pop("path")
     saved = read_config(path)
+    source = saved.get("source", saved["env"])
+    if source is None:
+        raise ValueError(
+            f"{path} was trained on an environment that a callable made, {saved['env']}; go on with it from Python: "
+            f"cvpo.train(THE_CALLABLE, ..., run_dir={str(path)!r}, resume=True)"
+        )
     training.train(
-        saved["env"],
+        source,
         saved["algorithm"],
         seed=saved["seed"],
         cost_limit=saved["cost_limit"],
@@ -124,8 +131,9 @@ def evaluate(arguments: Sequence[str]) -> None:
             seed: Seed of the environments.
         """
         from cvpo.evaluation import evaluate
+        from cvpo.runlog import to_json
 
-        print(json.dumps(evaluate(run, env, episodes, seed), indent=2))
+        print(to_json(evaluate(run, env, episodes, seed), indent=2))
 
     tyro.cli(command, prog="cvpo evaluate", args=arguments)
 
@@ -337,6 +345,11 @@ def read_settings(path: Path) -> dict[str, Any]:
         return json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except ValueError as error:
         raise ValueError(f"{path} is not {path.suffix[1:].upper()}: {error}") from None
+
+
+def _takes_a_name(flag: str) -> bool:
+    """Whether what follows a flag may read like a task's name without being the task."""
+    return flag.replace("_", "-") in ("--run-dir", "--wandb", "--config-file", "--cost-keys")
 
 
 def _flag(arguments: Sequence[str], name: str) -> str | None:

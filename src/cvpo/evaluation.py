@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,15 @@ def evaluate(
         raise ValueError(f"episodes must be >= 1, got {episodes}")
     policy = policy if isinstance(policy, Policy) else load(policy)
     trained = policy.info
-    source = env if env is not None else trained["environment"]
+    source = env if env is not None else policy.trained_on()
     limits = trained["spec"]["cost_limits"]
     keys, length = trained["config"]["cost_keys"], trained["config"]["episode_length"]
-    with Environments(source, episodes, len(limits), False, keys, length) as environments:
-        if environments.layout != trained["layout"]:
-            raise ValueError(
-                f"the policy was trained on observations {trained['layout']}, {environments.name} gives "
-                f"{environments.layout}"
-            )
+    limited = any(math.isfinite(limit) for limit in limits)
+    with Environments(source, episodes, len(limits), limited, keys, length) as environments:
+        theirs = {"observations": environments.layout, "actions": environments.action_layout()}
+        for what, ours in (("observations", trained["layout"]), ("actions", trained["actions"])):
+            if theirs[what] != ours:
+                raise ValueError(f"the policy was trained on {what} {ours}, {environments.name} has {theirs[what]}")
         seeds = np.random.SeedSequence(seed).generate_state(episodes)
         reward, costs, _ = evaluate_policy(environments, policy.act, None, seeds)
     within = (costs <= np.array(limits)).all(-1)  # [episodes]

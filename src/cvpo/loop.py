@@ -64,7 +64,8 @@ class Loop:
     ) -> None:
         """Train from the newest checkpoint, or from the start, until `steps`."""
         config, epochs = self._config, math.ceil(steps / self._epoch_steps)
-        ring = self._ring_size(epochs)
+        # no more than the run has, as memory for all is taken at the start
+        ring = min(replay_epochs(config, self._spec), epochs)
         identity = learner_identity(self._name, self._spec, config.envs)
         store = CheckpointStore(self._directory.checkpoints, identity, replay_epochs=ring)
         state = self._algorithm.init(jax.random.fold_in(jax.random.key(self._seed), 0))
@@ -141,18 +142,6 @@ class Loop:
             for sink in sinks:
                 sink.close()
 
-    def _ring_size(self, epochs: int) -> int:
-        """Epochs that the replay holds; no more than the run has, as memory for all is taken at the start."""
-        if not isinstance(self._config, OffPolicyConfig):
-            return 0
-        ring = self._config.replay_capacity // self._epoch_steps
-        if ring < 1:
-            raise ValueError(
-                f"replay_capacity {self._config.replay_capacity} does not hold one epoch of {self._epoch_steps} steps "
-                f"({self._spec.episode_length} in each of {self._config.envs} environments); raise it or lower envs"
-            )
-        return min(ring, epochs)
-
     def _epoch(
         self,
         epoch: int,
@@ -221,9 +210,20 @@ class Loop:
 
     def _per_cost(self, name: str, values: Any) -> Metrics:
         """One value as `name`, several as `name_0`, `name_1`, ..."""
-        if self._spec.num_costs == 1:
-            return {name: float(values[0])}
-        return {f"{name}_{i}": float(value) for i, value in enumerate(values)}
+        return {name + end: float(value) for end, value in zip(self._spec.cost_ends, values, strict=True)}
+
+
+def replay_epochs(config: LoopConfig, spec: Spec) -> int:
+    """Epochs that the replay has room for; none if the method has no replay."""
+    if not isinstance(config, OffPolicyConfig):
+        return 0
+    steps = spec.episode_length * config.envs
+    if config.replay_capacity < steps:
+        raise ValueError(
+            f"replay_capacity {config.replay_capacity} does not hold one epoch of {steps} steps "
+            f"({spec.episode_length} in each of {config.envs} environments); raise it or lower envs"
+        )
+    return config.replay_capacity // steps
 
 
 def updates_before(config: OffPolicyConfig, epoch: int, epoch_steps: int) -> int:
@@ -273,6 +273,8 @@ def make_learn(algorithm: Algorithm, config: OffPolicyConfig) -> Callable[..., t
         updates: int,
         progress: Callable[[float], None],
     ) -> tuple[State, Info]:
+        if not updates:
+            return state, {}
         if not nothing:
             shapes = jax.eval_shape(one, state, storage, filled, key)[1]
             for name, x in shapes.items():
@@ -289,7 +291,7 @@ def make_learn(algorithm: Algorithm, config: OffPolicyConfig) -> Callable[..., t
             done, size = stop, max(8, int(rate * CHUNK_SECONDS))
             progress(done / updates)
         state, total = carry
-        return state, {name: x if is_max(name) else x / max(updates, 1) for name, x in total.items()}
+        return state, {name: x if is_max(name) else x / updates for name, x in total.items()}
 
     return learn
 

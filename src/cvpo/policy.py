@@ -51,6 +51,16 @@ class Policy:
         """Flat observations [N, D] to actions in [-1, 1]: what runs an evaluation calls."""
         return self._act(self._params, obs, key, step)
 
+    def trained_on(self) -> str:
+        """The name that makes the environment it was trained on."""
+        source: str | None = self.info.get("source", self.info["environment"])
+        if source is None:
+            raise ValueError(
+                f"the policy was trained on an environment that a callable made, {self.info['environment']}, which its "
+                "name alone does not make again; pass env"
+            )
+        return source
+
     def seed(self, seed: int) -> None:
         """Begin the random draws of `deterministic=False` anew."""
         self._key = jax.random.key(seed)
@@ -74,6 +84,7 @@ def save_policy(
         "layout": environments.layout,
         "actions": environments.action_layout(),
         "environment": environments.name,
+        "source": environments.source,
         "epoch": epoch,
     }
     write_tree(run / FILE, params, info)

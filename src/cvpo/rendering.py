@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from cvpo.envs.adapter import EnvSource, make_plain
 from cvpo.envs.film import write_film
+from cvpo.envs.tasks import find_task
 from cvpo.policy import load
 
 
@@ -30,8 +32,10 @@ def render(
     policy = load(run)
     output = Path(output) if output is not None else Path(run) / "videos" / "episode.mp4"
     output.parent.mkdir(parents=True, exist_ok=True)
-    source = env if env is not None else policy.info["environment"]
-    options = {"view": view} if view is not None else {}
+    source = env if env is not None else policy.trained_on()
+    options: dict[str, Any] = {"view": view} if view is not None else {}
+    if find_task(source):
+        options["shown_limit"] = policy.info["spec"]["cost_limits"][0]
     game: gym.Env = make_plain(source, render_mode="rgb_array", **options)
     length = policy.info["spec"]["episode_length"]
     frames: list[np.ndarray] = []

@@ -15,6 +15,7 @@ from __future__ import annotations
 import datetime
 import fcntl
 import importlib.metadata
+import importlib.util
 import json
 import math
 import os
@@ -31,6 +32,7 @@ from typing import Any, Protocol
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
 _PARTS = (METRICS, "checkpoints", "policy", "tensorboard", CONFIG)
+_MARKS = ("finished.json", "error.txt")  # of a sweep; they would speak of a run that is gone
 _PACKAGES = ("cvpo", "jax", "jaxlib", "numpy", "optax", "mujoco", "gymnasium")
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -51,7 +53,7 @@ class RunDirectory:
     def create(cls, path: str | Path, config: Mapping[str, Any], *, overwrite: bool = False) -> RunDirectory:
         """A new run. `overwrite` deletes the run that is already there; other files in the directory stay."""
         path = Path(path)
-        text = _dumps({**config, "provenance": _provenance()}, indent=2) + "\n"
+        text = to_json({**config, "provenance": _provenance()}, indent=2) + "\n"
         path.mkdir(parents=True, exist_ok=True)
         run = cls(path, _lock(path))
         if any((path / name).exists() for name in _PARTS):
@@ -60,9 +62,9 @@ class RunDirectory:
                 raise RunDirectoryError(
                     f"{path} already holds a run; resume it, choose another directory, or overwrite it"
                 )
-            for name in _PARTS:
+            for name in _MARKS + _PARTS:
                 _remove(path / name)
-        _replace(path / CONFIG, text)
+        replace_text(path / CONFIG, text)
         return run
 
     @classmethod
@@ -93,7 +95,7 @@ class RunDirectory:
 
     def append_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Add an epoch's line, durably. Do it before the epoch's checkpoint: a resumed run cuts a line too many."""
-        line = _dumps(metrics) + "\n"
+        line = to_json(metrics) + "\n"
         try:
             with (self.path / METRICS).open("a") as file:
                 file.write(line)
@@ -108,7 +110,7 @@ class RunDirectory:
         """Note for how long the run is trained, if that is other than it was begun for."""
         config = self.config
         if config["steps"] != steps:
-            _replace(self.path / CONFIG, _dumps({**config, "steps": steps}, indent=2) + "\n")
+            replace_text(self.path / CONFIG, to_json({**config, "steps": steps}, indent=2) + "\n")
 
     def require_no_results(self) -> None:
         """Refuse to begin anew over a run's epochs. One alone may have been cut off before its checkpoint."""
@@ -122,7 +124,7 @@ class RunDirectory:
     def truncate_metrics(self, after_epoch: int) -> None:
         """Drop what follows the end of `after_epoch`: the lines of later epochs, and one that was not finished."""
         kept = [line for line, metrics in _metrics_lines(self.path) if metrics["epoch"] <= after_epoch]
-        _replace(self.path / METRICS, "".join(kept))
+        replace_text(self.path / METRICS, "".join(kept))
 
     def close(self) -> None:
         """Let other processes train in this directory."""
@@ -165,6 +167,13 @@ class Sink(Protocol):
     def close(self) -> None: ...
 
 
+def check_sinks(tensorboard: bool, wandb: bool) -> None:
+    """Refuse what is not installed, before a run is begun."""
+    for wanted, module, what in ((tensorboard, "tensorboard", "TensorBoard"), (wandb, "wandb", "Weights & Biases")):
+        if wanted and importlib.util.find_spec(module) is None:
+            raise ImportError(f"{what} needs an extra, cvpo[{module}]; in a clone: pip install '.[{module}]'")
+
+
 class TensorBoardSink:
     """Numbers as TensorBoard events, by environment steps.
 
@@ -172,12 +181,10 @@ class TensorBoardSink:
     """
 
     def __init__(self, directory: Path, after_steps: int = 0):
-        try:
-            from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-            from tensorboard.compat.proto.summary_pb2 import Summary
-            from tensorboard.summary.writer.event_file_writer import EventFileWriter
-        except ImportError as error:
-            raise ImportError('TensorBoard events need an extra: pip install "cvpo[tensorboard]"') from error
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
         self._event, self._summary = Event, Summary
         self._writer = EventFileWriter(str(directory))
         start = SessionLog(status=SessionLog.START)
@@ -201,10 +208,8 @@ class WandbSink:
     """
 
     def __init__(self, run: RunDirectory, project: str = "cvpo"):
-        try:
-            import wandb
-        except ImportError as error:
-            raise ImportError('Weights & Biases needs an extra: pip install "cvpo[wandb]"') from error
+        import wandb
+
         config = run.config
         self._run = wandb.init(
             project=project,
@@ -261,7 +266,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_text(path: Path, text: str) -> None:
     """Give a file its new content in one instant."""
     unfinished = path.with_name(path.name + ".unfinished")
     with unfinished.open("w") as file:
@@ -271,7 +276,8 @@ def _replace(path: Path, text: str) -> None:
     os.replace(unfinished, path)
 
 
-def _dumps(value: Any, indent: int | None = None) -> str:
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Strict JSON, with the strings that stand for what it lacks."""
     return json.dumps(_plain(value), indent=indent, allow_nan=False)
 
 

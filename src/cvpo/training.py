@@ -19,7 +19,7 @@ from cvpo.display import Display
 from cvpo.envs.adapter import Environments, EnvSource, check_known
 from cvpo.envs.tasks import find_task
 from cvpo.interrupts import Interrupts
-from cvpo.loop import Loop
+from cvpo.loop import Loop, replay_epochs
 from cvpo.policy import Policy, build, load
 from cvpo.runlog import (
     CONFIG,
@@ -28,6 +28,7 @@ from cvpo.runlog import (
     Sink,
     TensorBoardSink,
     WandbSink,
+    check_sinks,
     read_config,
     read_metrics,
 )
@@ -77,11 +78,12 @@ def train(
     """
     entry = lookup(algorithm)
     check_known(env)
-    if not steps >= 1:
-        raise ValueError(f"steps must be >= 1, got {steps}")
+    check_numbers(steps, seed)
+    steps, seed = int(steps), int(seed)  # NumPy's too
     settings = config if isinstance(config, LoopConfig) else make_config(algorithm, preset, config, env)
-    if not isinstance(settings, entry.config):
-        raise TypeError(f"{algorithm} takes {entry.config.__module__}.Config, got {type(settings).__module__}.Config")
+    if type(settings) is not entry.config:
+        ours, theirs = (f"{kind.__module__}.{kind.__qualname__}" for kind in (entry.config, type(settings)))
+        raise TypeError(f"{algorithm} takes {ours}, got {theirs}")
     limits = resolve_limits(env, algorithm, cost_limit)
     make_environments = environment_maker(env, settings, limits)
     with make_environments(settings.envs) as environments, make_environments(settings.eval_episodes) as evaluations:
@@ -89,9 +91,12 @@ def train(
             environments.obs_size, environments.action_size, environments.discrete, limits, environments.episode_length
         )
         learner = build(algorithm, settings, spec)
+        replay_epochs(settings, spec)  # refuses what does not fit before a directory is made
+        check_sinks(tensorboard, wandb is not None)
         path = Path(run_dir) if run_dir is not None else default_run_dir(environments.name, algorithm, seed)
         description = {
-            "env": env if isinstance(env, str) else environments.name,
+            "env": environments.name,
+            "source": environments.source,
             "algorithm": algorithm,
             "steps": steps,
             "seed": seed,
@@ -105,6 +110,12 @@ def train(
             with Display(steps, limits, quiet=quiet) as display, Interrupts() as interrupts:
                 loop.run(steps, display, interrupts, make_sinks(directory, tensorboard, wandb))
     return Run(path)
+
+
+def check_numbers(steps: int, seed: int) -> None:
+    for name, value, least in (("steps", steps, 1), ("seed", seed, 0)):
+        if not value >= least:
+            raise ValueError(f"{name} must be >= {least}, got {value}")
 
 
 def resolve_limits(env: EnvSource, algorithm: str, cost_limit: float | Sequence[float] | None) -> tuple[float, ...]:
@@ -146,6 +157,7 @@ def open_run(path: Path, description: dict[str, Any], resume: bool, overwrite: b
     """A new run directory, or the one to resume after checking that it is the same run."""
     if resume and (path / CONFIG).exists():
         saved = read_config(path)
+        saved["source"] = saved.get("source", saved["env"])
         theirs, ours = saved | saved["config"], description | description["config"]
         ours = json.loads(json.dumps(ours))  # tuples as JSON has them
         differing = [

@@ -43,6 +43,15 @@ def test_one_picture_for_each_environment_and_none_without_a_render_mode(task):
     assert TaskVectorEnv(task, 2).render() is None
 
 
+def test_the_picture_names_the_limit_it_is_given():
+    pictures = []
+    for limit in (None, 10.0, 25.0):
+        env = TaskVectorEnv("Point-Goal", 1, render_mode="rgb_array", shown_limit=limit)
+        env.reset(seed=0)
+        pictures.append(env.render()[0])
+    assert (pictures[0] == pictures[1]).all() and (pictures[0] != pictures[2]).any()
+
+
 def test_objects_are_where_the_physics_has_them():
     env = TaskVectorEnv("Point-Goal", 1, render_mode="rgb_array")
     env.reset(seed=0)

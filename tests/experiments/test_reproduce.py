@@ -53,7 +53,7 @@ def test_a_dry_run_says_what_and_how_long_and_runs_nothing(tmp_path, capsys):
         cli.main(["reproduce", "--dry-run", "--tasks", "Car-Circle", "--seeds", "1", "--output", str(tmp_path / "out")])
     assert ended.value.code == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "9 runs (0 done already): 1 tasks x 9 methods x 1 seeds" in lines[-2]
+    assert "9 runs (0 done already): 1 tasks, 9 methods, up to 1 seeds" in lines[-2]
     assert "hours" in lines[-1] and len(lines) == 9 + 2
     assert not (tmp_path / "out").exists()
 

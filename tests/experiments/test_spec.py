@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cvpo.experiments import RunSpec, grid
-from cvpo.experiments.spec import is_finished, parse_settings, write_text
+from cvpo.experiments.spec import is_finished, parse_settings
+from cvpo.runlog import replace_text
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -59,16 +60,24 @@ def test_what_cannot_be_trained_is_refused():
         (RunSpec("Point-Goal", "cpvo", 10), "did you mean .*'cvpo'"),
         (RunSpec("Point-Goal", "cvpo", 10, config={"particels": 3}), "particles"),
         (RunSpec("Point-Goal", "cvpo", 0), "steps must be >= 1, got 0"),
+        (RunSpec("Point-Goal", "cvpo", 10, seed=-1), "seed must be >= 0, got -1"),
+        (RunSpec("Pendulum-v1", "sac-lag", 10), "sac-lag needs a cost_limit"),
+        (RunSpec("no_such_module:Pendulum-v1", "sac", 10), "cannot import 'no_such_module'"),
     ):
         with pytest.raises(ValueError, match=words):
             spec.check()
+
+
+def test_a_setting_is_given_once():
+    with pytest.raises(ValueError, match=r"particles is set twice.*particles=a,b"):
+        parse_settings(["particles=16", "particles=32"])
 
 
 def test_a_run_is_finished_if_it_is_this_run_with_no_fewer_steps(tmp_path):
     spec = RunSpec("Point-Goal", "cvpo", 100)
     spec.write(tmp_path)
     assert not is_finished(spec, tmp_path)
-    write_text(tmp_path / "finished.json", '{"steps": 100}')
+    replace_text(tmp_path / "finished.json", '{"steps": 100}')
     assert is_finished(spec, tmp_path)
     assert is_finished(RunSpec("Point-Goal", "cvpo", 50), tmp_path)
     assert not is_finished(RunSpec("Point-Goal", "cvpo", 101), tmp_path)

@@ -6,9 +6,11 @@ import sys
 
 import pytest
 from killing import kill_when, saved_epoch, wait_until, workers_in
-from tiny_runs import EPOCH, tiny, untimed
+from tiny_runs import EPOCH, SETTINGS, tiny, untimed
 
+import cvpo
 from cvpo.experiments import run_spec, sweep
+from cvpo.runlog import read_config
 
 
 @pytest.mark.slow
@@ -61,6 +63,20 @@ def test_finished_runs_are_kept_and_failed_ones_tried_again(tmp_path, capsys):
     assert (tmp_path / done.path / "metrics.jsonl").stat().st_mtime_ns == written
     assert not (tmp_path / done.path / "checkpoints").exists()
     assert "failed: " + str(broken.path) in capsys.readouterr().out
+
+
+def test_checkpoints_are_discarded_though_all_is_done(tmp_path):
+    spec = tiny(algorithm="sac-lag", config=SETTINGS | {"batch_size": 8, "update_ratio": 0.05})
+    run_spec(spec, tmp_path / spec.path)
+    spec.write(tmp_path / spec.path)
+    checkpoints = tmp_path / spec.path / "checkpoints"
+    sweep([spec], tmp_path)
+    assert checkpoints.exists()
+    sweep([spec], tmp_path, discard_checkpoints=True)
+    assert not checkpoints.exists()
+    # module:id is what makes the environment again
+    assert read_config(tmp_path / spec.path)["source"] == spec.env
+    assert cvpo.evaluate(tmp_path / spec.path, episodes=1)["episodes"] == 1
 
 
 def test_sweeps_that_cannot_work_are_refused(tmp_path):

@@ -262,8 +262,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             info |= {f"mstep/kl_{name}": kls[i], f"mstep/dual_{name}": duals[i]}
             info |= {f"mstep/outside_{name}": (kls[i] > kl_limits[i]).astype(jnp.float32)}
         multipliers = jnp.atleast_2d(estep.multipliers).mean(0)
-        for i in range(spec.num_costs):
-            end = "" if spec.num_costs == 1 else f"_{i}"
+        for i, end in enumerate(spec.cost_ends):
             info |= {
                 f"estep/multiplier{end}": multipliers[i],
                 f"estep/cost_policy{end}": cost_policy[i],

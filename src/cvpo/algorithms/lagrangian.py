@@ -143,7 +143,7 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
         return control(state, q_costs.mean(-1) / factor, 1 / policy_steps)
 
     def info(state: PenaltyState) -> Info:
-        return {f"policy/multiplier{end}": state.multipliers[i] for i, end in enumerate(_ends(spec))}
+        return {f"policy/multiplier{end}": state.multipliers[i] for i, end in enumerate(spec.cost_ends)}
 
     def init() -> PenaltyState:
         return PenaltyState(lagrange.pid_init(spec.num_costs), jnp.zeros(spec.num_costs))
@@ -154,10 +154,5 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
 def value_info(spec: Spec, q_reward: jax.Array, q_costs: jax.Array) -> Info:
     """What the critics say of the policy's actions, q_reward [B] and q_costs [m, B], as metrics."""
     return {"critic/reward_value": q_reward.mean()} | {
-        f"critic/cost_value{end}": q_costs[i].mean() for i, end in enumerate(_ends(spec))
+        f"critic/cost_value{end}": q_costs[i].mean() for i, end in enumerate(spec.cost_ends)
     }
-
-
-def _ends(spec: Spec) -> list[str]:
-    """What tells the metrics of several constraints apart; nothing if there is one."""
-    return [""] if spec.num_costs == 1 else [f"_{i}" for i in range(spec.num_costs)]

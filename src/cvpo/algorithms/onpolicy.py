@@ -307,8 +307,8 @@ def make_algorithm(
             "update/entropy": new.entropy().mean(),
             "update/value_loss": errors[0],
         }
-        for i in range(spec.num_costs):
-            info[f"update/cost_value_loss{suffix(spec, i)}"] = errors[1 + i]
+        for i, end in enumerate(spec.cost_ends):
+            info[f"update/cost_value_loss{end}"] = errors[1 + i]
         return State(params, value_state, memory), info
 
     return Algorithm(init, lambda state: state.policy, policy.act, update)
@@ -322,11 +322,6 @@ def normalize(advantages: jax.Array) -> jax.Array:
     centred = advantages - advantages.mean(1, keepdims=True)
     deviation = centred[0].std()
     return centred.at[0].divide(jnp.where(deviation > 1e-8, deviation, 1.0))
-
-
-def suffix(spec: Spec, constraint: int) -> str:
-    """What tells the metrics of several constraints apart; nothing if there is one."""
-    return "" if spec.num_costs == 1 else f"_{constraint}"
 
 
 # The Lagrangian -----------------------------------------------------------------------------------------------------
@@ -351,5 +346,5 @@ def penalized_advantage(
         controller, batch.episode_costs, jnp.array(spec.cost_limits), gains, maximum=config.max_multiplier
     )
     penalty = multipliers @ batch.advantages[1:]
-    info = {f"update/multiplier{suffix(spec, i)}": multipliers[i] for i in range(spec.num_costs)}
+    info = {f"update/multiplier{end}": multipliers[i] for i, end in enumerate(spec.cost_ends)}
     return controller, (batch.advantages[0] - penalty) / (1 + multipliers.sum()), info

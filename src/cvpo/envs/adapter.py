@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -111,11 +112,13 @@ class Environments:
     ) -> None:
         self.count, self.num_costs = count, num_costs
         task = find_task(source)
+        self.source = source_name(source)
         # One environment is made, looked at and stepped here, so that whatever is wrong shows before any training.
         make_one = partial(_make_one, source, num_costs, tuple(cost_keys), cost_required, episode_length)
         with contextlib.closing(make_one()) as probe:
-            self.name = _name(probe)
-            self.episode_length = _time_limit(probe, task.episode_length if task else None)
+            self.name = task.name if task else _name(probe)
+            built_in = find_task(probe.spec.id) if probe.spec else None  # of a callable too
+            self.episode_length = _time_limit(probe, built_in.episode_length if built_in else None)
             self.layout: Layout = probe.get_wrapper_attr("layout")
             self._read_actions(probe.action_space)
             probe.reset(seed=0)
@@ -221,13 +224,24 @@ def rescale(action: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray
 
 
 def check_known(source: EnvSource) -> None:
-    """Refuse a name that is neither a task nor a registered Gymnasium id."""
+    """Refuse a name that is neither a task nor a Gymnasium id, which "module:id" has registered by an import."""
     if isinstance(source, str) and source not in TASKS:
+        module, _, name = source.rpartition(":")
         try:
-            gym.spec(source)
+            if module:
+                importlib.import_module(module)
+            gym.spec(name)
+        except ImportError as error:
+            raise BadEnvironment(f"cannot import {module!r} of the environment {source!r}: {error}") from error
         except gym.error.Error as error:
             known = [*TASKS, *gym.registry]
-            raise BadEnvironment(f"no task or environment {source!r}{did_you_mean(source, known)}") from error
+            raise BadEnvironment(f"no task or environment {name!r}{did_you_mean(name, known)}") from error
+
+
+def source_name(source: EnvSource) -> str | None:
+    """What makes the environment again: a task's name, whichever way it was asked for, or an id; None: a callable."""
+    task = find_task(source)
+    return task.name if task else source if isinstance(source, str) else None
 
 
 def make_plain(source: EnvSource, **kwargs: Any) -> gym.Env:
@@ -246,6 +260,8 @@ def _make_one(
     source: EnvSource, num_costs: int, cost_keys: tuple[str, ...], required: bool, episode_length: int | None
 ) -> gym.Env:
     env: gym.Env = CostEnv(make_plain(source), num_costs, cost_keys, required)
+    if episode_length is None and env.spec is not None and not _enforced_limits(env):
+        episode_length = env.spec.max_episode_steps  # stated, but an environment without wrappers would run on
     if episode_length is not None:
         env = gym.wrappers.TimeLimit(env, episode_length)
     return env
@@ -253,17 +269,20 @@ def _make_one(
 
 def _time_limit(env: gym.Env, own: int | None) -> int:
     """The shortest time limit among the wrappers and the one that the task states of itself."""
-    limits = [] if own is None else [own]
+    limits = _enforced_limits(env) + ([] if own is None else [own])
+    if not limits:
+        raise BadEnvironment(f"{_name(env)} states no time limit; set episode_length to the steps of an episode")
+    return int(min(limits))
+
+
+def _enforced_limits(env: gym.Env) -> list[int]:
+    limits: list[int] = []
     layer: Any = env
     while layer is not None:
         if isinstance(layer, gym.wrappers.TimeLimit):
             limits.append(layer._max_episode_steps)
         layer = getattr(layer, "env", None)
-    stated = env.spec.max_episode_steps if env.spec is not None else None
-    limits += [stated] if stated is not None else []
-    if not limits:
-        raise BadEnvironment(f"{_name(env)} states no time limit; set episode_length to the steps of an episode")
-    return int(min(limits))
+    return limits
 
 
 def _name(env: gym.Env) -> str:

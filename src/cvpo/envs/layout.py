@@ -56,7 +56,11 @@ def flatten(layout: Layout, observation: Any, name: str = "observation") -> tupl
     if "one_hot" in layout:
         if array.ndim > 1:
             raise ValueError(f"{name} must be one integer or a batch of them, got shape {array.shape}")
-        return np.eye(layout["one_hot"], dtype=np.float32)[array - layout["start"]], array.ndim == 1
+        choice = array - layout["start"]
+        if array.dtype.kind == "f" or (choice < 0).any() or (choice >= layout["one_hot"]).any():
+            last = layout["start"] + layout["one_hot"] - 1
+            raise ValueError(f"{name} must be an integer from {layout['start']} to {last}, got {observation!r}")
+        return np.eye(layout["one_hot"], dtype=np.float32)[choice], array.ndim == 1
     shape = tuple(layout["box"])
     if array.shape == shape:
         return array.astype(np.float32).reshape(-1), False

@@ -12,8 +12,8 @@ from cvpo.envs.tasks import Task
 class Painter:
     """Remembers the episodes as they run, and draws them."""
 
-    def __init__(self, task: Task, world: Navigation | Circle, view: str):
-        self._task, self._world = task, world
+    def __init__(self, task: Task, world: Navigation | Circle, view: str, cost_limit: float):
+        self._task, self._world, self._cost_limit = task, world, cost_limit
         self._camera = Camera(world.physics.model, world.extent) if view == "3d" else None
         num_envs = len(world.physics.state)
         self._trails: list[list[tuple[float, float, float]]] = [[] for _ in range(num_envs)]
@@ -47,7 +47,7 @@ class Painter:
         if self._camera:
             return self._camera.picture(data, marks)
         trail = self._trails[env]
-        score = f"reward {self._reward[env]:.1f}    cost {self._cost[env]:.0f} of {self._task.cost_limit:.0f}"
+        score = f"reward {self._reward[env]:.1f}    cost {self._cost[env]:.0f} of {self._cost_limit:g}"
         caption = (f"{self._task.name}    step {max(len(trail) - 1, 0)}", score)
         pose, model = world.pose(env), world.physics.model
         return topdown.draw(model, data, marks, pose, np.array(trail), world.extent, caption)

@@ -45,6 +45,7 @@ class TaskVectorEnv(VectorEnv):
         threads: int = 1,
         render_mode: str | None = None,
         view: str = "top",
+        shown_limit: float | None = None,
     ):
         """Make the environments.
 
@@ -56,6 +57,7 @@ class TaskVectorEnv(VectorEnv):
           threads: threads that share the physics; the results do not depend on it.
           render_mode: "rgb_array" or None.
           view: "top" draws from above without any graphics library; "3d" is MuJoCo's own picture and needs OpenGL.
+          shown_limit: the cost limit that the view from above names; the task's own if not given.
         """
         if num_envs < 1:
             raise ValueError(f"num_envs must be at least 1, got {num_envs}")
@@ -78,7 +80,8 @@ class TaskVectorEnv(VectorEnv):
         self.metadata = {**self.metadata, "render_fps": round(1 / self.world.step_seconds)}
         self._elapsed = np.zeros(num_envs, dtype=np.int64)
         self._started = False
-        self._painter = Painter(self.task, self.world, view) if render_mode else None
+        limit = self.task.cost_limit if shown_limit is None else shown_limit
+        self._painter = Painter(self.task, self.world, view, limit) if render_mode else None
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None

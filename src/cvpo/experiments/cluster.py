@@ -160,5 +160,5 @@ def import_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise ImportError('Ray needs an extra: pip install "cvpo[ray]"') from error
+        raise ImportError("Ray needs an extra, cvpo[ray]; in a clone: pip install '.[ray]'") from error
     return ray

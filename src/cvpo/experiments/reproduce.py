@@ -48,8 +48,8 @@ def describe(specs: Sequence[RunSpec], runs: Path, workers: int, each_run: bool)
     hours = core_hours(waiting)
     lines = [f"{spec.path}: {spec.steps:,} steps" for spec in specs] if each_run else []
     lines += [
-        f"{len(specs)} runs ({len(specs) - len(waiting)} done already): {len({spec.env for spec in specs})} tasks x "
-        f"{len(methods)} methods x {len({spec.seed for spec in specs})} seeds",
+        f"{len(specs)} runs ({len(specs) - len(waiting)} done already): {len({spec.env for spec in specs})} tasks, "
+        f"{len(methods)} methods, up to {len({spec.seed for spec in specs})} seeds",
         f"about {hours:.1f} core hours by the table in cvpo.experiments.paper: {hours / workers:.1f} hours for "
         f"{workers} at once with a core each, if this machine is like the one measured",
     ]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import itertools
 import json
 import math
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from cvpo.runlog import replace_text
 
 if TYPE_CHECKING:
     from cvpo.training import Run
@@ -57,11 +57,12 @@ class RunSpec:
         """Refuse what cannot be trained, before anything is started."""
         from cvpo.algorithms import make_config
         from cvpo.envs.adapter import check_known
+        from cvpo.training import check_numbers, resolve_limits
 
-        if not self.steps >= 1:
-            raise ValueError(f"steps must be >= 1, got {self.steps}")
+        check_numbers(self.steps, self.seed)
         make_config(self.algorithm, self.preset, dict(self.config), self.env)
-        check_known(import_env(self.env))
+        check_known(self.env)
+        resolve_limits(self.env, self.algorithm, self.cost_limit)
 
     def same_run(self, other: RunSpec) -> bool:
         """Whether both differ at most in how long they train."""
@@ -78,7 +79,7 @@ class RunSpec:
 
     def write(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        write_text(directory / SPEC, self.to_json() + "\n")
+        replace_text(directory / SPEC, self.to_json() + "\n")
 
     @staticmethod
     def read(directory: Path) -> RunSpec:
@@ -90,7 +91,7 @@ def run_spec(spec: RunSpec, directory: str | Path) -> Run:
     from cvpo.training import train
 
     run = train(
-        import_env(spec.env),
+        spec.env,
         spec.algorithm,
         steps=spec.steps,
         seed=spec.seed,
@@ -101,7 +102,7 @@ def run_spec(spec: RunSpec, directory: str | Path) -> Run:
         resume=True,
         quiet=True,
     )
-    write_text(Path(directory) / FINISHED, json.dumps({"steps": spec.steps}) + "\n")
+    replace_text(Path(directory) / FINISHED, json.dumps({"steps": spec.steps}) + "\n")
     return run
 
 
@@ -149,24 +150,12 @@ def parse_settings(texts: Iterable[str]) -> dict[str, list[Any]]:
         key, equals, values = text.partition("=")
         if not key or not equals or not values:
             raise ValueError(f"a setting is written key=value or key=a,b, got {text!r}")
+        name = key.replace("-", "_")
+        if name in settings:
+            raise ValueError(f"{name} is set twice, the second time by {text!r}; write {name}=a,b for several values")
         # commas outside of brackets
-        settings[key.replace("-", "_")] = [_parse(value) for value in re.split(r",(?![^\[]*\])", values)]
+        settings[name] = [_parse(value) for value in re.split(r",(?![^\[]*\])", values)]
     return settings
-
-
-def import_env(env: str) -> str:
-    """The id of an environment, after importing the module that registers it if one is named."""
-    module, _, name = env.rpartition(":")
-    if module:
-        importlib.import_module(module)
-    return name
-
-
-def write_text(path: Path, text: str) -> None:
-    """Give a file its content in one instant: others may read it at any time."""
-    unfinished = path.with_name(path.name + ".unfinished")
-    unfinished.write_text(text)
-    os.replace(unfinished, path)
 
 
 def _parse(text: str) -> Any:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from cvpo.experiments.spec import RunSpec, write_text
-from cvpo.runlog import RunDirectoryError, read_metrics
+from cvpo.experiments.spec import RunSpec
+from cvpo.runlog import RunDirectoryError, read_metrics, replace_text
 
 ERROR = "error.txt"
 State = Literal["waiting", "running", "done", "failed"]
@@ -43,7 +43,7 @@ class Status:
 
     def fail(self, error: str) -> None:
         self.state, self.error = "failed", error
-        write_text(self.directory / ERROR, error.rstrip() + "\n")
+        replace_text(self.directory / ERROR, error.rstrip() + "\n")
 
     def died(self, reason: str, retries: int) -> None:
         """Its process is gone: it waits for another one, unless that has happened too often."""

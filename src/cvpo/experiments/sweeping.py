@@ -54,6 +54,8 @@ def sweep(
             else:
                 backend = RayCluster(statuses, output, ray, workers, cores, retries)
             _advance_to_end(statuses, backend, table, discard_checkpoints)
+        if discard_checkpoints:
+            _discard_checkpoints(statuses)  # of runs that were done before, too
         failed = [status for status in statuses if status.state == "failed"]
         table.message(f"{len(statuses) - len(failed)} of {len(statuses)} runs are done in {output}")
         for status in failed:
@@ -81,15 +83,19 @@ def prepare(specs: Sequence[RunSpec], output: Path) -> list[Status]:
     return statuses
 
 
+def _discard_checkpoints(statuses: Sequence[Status]) -> None:
+    for status in statuses:
+        if status.state == "done":
+            shutil.rmtree(status.directory / "checkpoints", ignore_errors=True)
+
+
 def _advance_to_end(statuses: Sequence[Status], backend: Backend, table: SweepTable, discard_checkpoints: bool) -> None:
     try:
         with Interrupts() as interrupts:
             while any(status.state in ("waiting", "running") for status in statuses):
                 backend.advance()
                 if discard_checkpoints:
-                    for status in statuses:
-                        if status.state == "done":
-                            shutil.rmtree(status.directory / "checkpoints", ignore_errors=True)
+                    _discard_checkpoints(statuses)
                 table.update(backend.concurrency)
                 interrupts.check()
                 time.sleep(POLL_SECONDS)

@@ -12,8 +12,9 @@ import threading
 import traceback
 from pathlib import Path
 
-from cvpo.experiments.spec import RunSpec, run_spec, write_text
+from cvpo.experiments.spec import RunSpec, run_spec
 from cvpo.experiments.status import ERROR
+from cvpo.runlog import replace_text
 
 
 def main() -> None:
@@ -22,7 +23,7 @@ def main() -> None:
     try:
         run_spec(RunSpec.read(directory), directory)
     except Exception:
-        write_text(directory / ERROR, traceback.format_exc())
+        replace_text(directory / ERROR, traceback.format_exc())
         sys.exit(1)
 
 
