@@ -24,7 +24,7 @@ class TrainOptions:
     """
 
     env: tyro.conf.Positional[str]
-    """A task (see `cvpo tasks`) or a Gymnasium id."""
+    """A task (see `cvpo tasks`) or a Gymnasium id; module:id imports the module that registers the id."""
     steps: int
     """Environment steps in all, rounded up to whole epochs."""
     algorithm: str = "cvpo"
