@@ -31,8 +31,8 @@ from typing import Any, Protocol
 
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
+FINISHED, ERROR = "finished.json", "error.txt"  # how a run of a sweep ended
 _PARTS = (METRICS, "checkpoints", "policy", "tensorboard", CONFIG)
-_MARKS = ("finished.json", "error.txt")  # of a sweep; they would speak of a run that is gone
 _PACKAGES = ("cvpo", "jax", "jaxlib", "numpy", "optax", "mujoco", "gymnasium")
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -62,7 +62,7 @@ class RunDirectory:
                 raise RunDirectoryError(
                     f"{path} already holds a run; resume it, choose another directory, or overwrite it"
                 )
-            for name in _MARKS + _PARTS:
+            for name in (FINISHED, ERROR, *_PARTS):
                 _remove(path / name)
         replace_text(path / CONFIG, text)
         return run

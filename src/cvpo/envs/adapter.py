@@ -112,7 +112,8 @@ class Environments:
     ) -> None:
         self.count, self.num_costs = count, num_costs
         task = find_task(source)
-        self.source = source_name(source)
+        # what makes the environment again: a task's name, whichever way it was asked for, or an id; None: a callable
+        self.source = task.name if task else source if isinstance(source, str) else None
         # One environment is made, looked at and stepped here, so that whatever is wrong shows before any training.
         make_one = partial(_make_one, source, num_costs, tuple(cost_keys), cost_required, episode_length)
         with contextlib.closing(make_one()) as probe:
@@ -236,12 +237,6 @@ def check_known(source: EnvSource) -> None:
         except gym.error.Error as error:
             known = [*TASKS, *gym.registry]
             raise BadEnvironment(f"no task or environment {name!r}{did_you_mean(name, known)}") from error
-
-
-def source_name(source: EnvSource) -> str | None:
-    """What makes the environment again: a task's name, whichever way it was asked for, or an id; None: a callable."""
-    task = find_task(source)
-    return task.name if task else source if isinstance(source, str) else None
 
 
 def make_plain(source: EnvSource, **kwargs: Any) -> gym.Env:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from cvpo.experiments.cores import CoreClaim
-from cvpo.experiments.status import ERROR
+from cvpo.runlog import ERROR
 
 LOG = "worker.log"
 GRACE_SECONDS = 30  # to the next point at which a run can be left; compiling may take that long

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cvpo.runlog import replace_text
+from cvpo.runlog import FINISHED, replace_text
 
 if TYPE_CHECKING:
     from cvpo.training import Run
 
 SPEC = "spec.json"
-FINISHED = "finished.json"
 _LONGEST_NAME = 200  # file systems allow 255 bytes
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from cvpo.experiments.spec import RunSpec
-from cvpo.runlog import RunDirectoryError, read_metrics, replace_text
+from cvpo.runlog import ERROR, RunDirectoryError, read_metrics, replace_text
 
-ERROR = "error.txt"
 State = Literal["waiting", "running", "done", "failed"]
 
 

@@ -13,9 +13,10 @@ from rich.console import Console
 from cvpo.experiments.cluster import RayCluster
 from cvpo.experiments.pool import LocalPool
 from cvpo.experiments.spec import RunSpec, is_finished
-from cvpo.experiments.status import ERROR, Backend, Status, latest_metrics
+from cvpo.experiments.status import Backend, Status, latest_metrics
 from cvpo.experiments.table import SweepTable
 from cvpo.interrupts import Interrupted, Interrupts
+from cvpo.runlog import ERROR
 
 POLL_SECONDS = 0.3
 

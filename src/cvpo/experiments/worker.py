@@ -13,8 +13,7 @@ import traceback
 from pathlib import Path
 
 from cvpo.experiments.spec import RunSpec, run_spec
-from cvpo.experiments.status import ERROR
-from cvpo.runlog import replace_text
+from cvpo.runlog import ERROR, replace_text
 
 
 def main() -> None:
