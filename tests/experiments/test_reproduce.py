@@ -32,7 +32,7 @@ def test_a_part_of_it_can_be_chosen():
     assert 0 <= specs[0].steps - SCALES["quick"].steps < 20 * 300  # whole epochs
     assert specs[0].steps % (20 * 300) == 0
     longer = paper_grid("quick", ["Car-Goal"], ["cvpo", "ppo-lag"], seeds=1)
-    assert [spec.steps for spec in longer] == [304_000, 1_000_000]
+    assert [spec.steps for spec in longer] == [400_000, 1_000_000]
     with pytest.raises(ValueError, match="no task 'Car-Cirle'; did you mean 'Car-Circle'"):
         paper_grid("quick", ["Car-Cirle"])
 
