@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from cvpo import replay
-from cvpo.types import Spec, Transition, completed_episode_means
+from cvpo.collect import episode_statistics
+from cvpo.types import Spec, Transition, first_episode_means
 
 SPEC = Spec(obs_size=1, action_size=1, discrete=False, cost_limits=(1.0,), episode_length=4)
 
@@ -61,10 +62,26 @@ def test_every_place_of_a_sequence_is_uniform():
         assert counts.shape == (8,) and np.abs(counts - 5000).max() < 5 * np.sqrt(5000)
 
 
-def test_means_leave_out_what_belongs_to_no_completed_episode():
-    rollout = epoch(0)
-    ended = jnp.array([[False, False], [True, False], [False, True], [False, False]])
+def test_means_are_those_of_whole_episodes_that_no_end_of_an_epoch_has_chosen():
+    """Episodes of cost 1 a step, which end with probability p: completed ones alone would be a quarter too cheap."""
+    p, horizon, environments = 0.01, 200, 4000
+    ended = np.random.default_rng(0).random((horizon, environments)) < p
+    time_left = np.full(environments, horizon)
+    for step in range(horizon):  # the time limit of every episode
+        time_left -= 1
+        ended[step] |= time_left == 0
+        time_left[ended[step]] = horizon
+    ones = np.ones((horizon, environments), np.float32)
+    rollout = epoch(0)._replace(ended=ended, reward=2 * ones, costs=ones[..., None])
+    reward, costs, lengths = episode_statistics(rollout)
+    truth = (1 - (1 - p) ** horizon) / p
+    assert abs(lengths.mean() - truth) < 4 * lengths.std() / np.sqrt(environments)
+    assert np.array_equal(reward, 2.0 * lengths) and np.array_equal(costs[:, 0], lengths)
+    traced = rollout._replace(ended=jnp.asarray(ended))
+    np.testing.assert_allclose(first_episode_means(traced, jnp.asarray(rollout.costs)), costs.mean(0), rtol=1e-5)
+
+
+def test_means_end_with_the_first_episode():
+    ended = jnp.array([[False, False], [True, False], [False, True], [True, False]])
     values = jnp.array([[1.0, 10.0], [2.0, 20.0], [100.0, 30.0], [100.0, 100.0]])
-    mean, episodes = completed_episode_means(rollout._replace(ended=ended), values)
-    assert int(episodes) == 2
-    assert float(mean) == (1 + 2 + 10 + 20 + 30) / 2
+    assert float(first_episode_means(epoch(0)._replace(ended=ended), values)) == (1 + 2 + 10 + 20 + 30) / 2

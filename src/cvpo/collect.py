@@ -85,13 +85,8 @@ def evaluate_policy(
 
 
 def episode_statistics(rollout: Transition) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns [n], costs [n, m] and lengths [n] of the completed episodes of a rollout, in no particular order."""
-    rewards, costs, lengths = [], [], []
-    for env in range(rollout.reward.shape[1]):
-        start = 0
-        for end in np.flatnonzero(rollout.ended[:, env]) + 1:
-            rewards.append(rollout.reward[start:end, env].sum(dtype=np.float64))
-            costs.append(rollout.costs[start:end, env].sum(0, dtype=np.float64))
-            lengths.append(int(end) - start)
-            start = int(end)
-    return np.array(rewards), np.array(costs).reshape(-1, rollout.costs.shape[-1]), np.array(lengths)
+    """Return [N], costs [N, m] and length [N] of each environment's first episode: `first_episode_means` says why."""
+    first = np.cumsum(rollout.ended, 0) - rollout.ended == 0
+    reward = np.where(first, rollout.reward, 0.0).sum(0, dtype=np.float64)
+    costs = np.where(first[..., None], rollout.costs, 0.0).sum(0, dtype=np.float64)
+    return reward, costs, first.sum(0)

@@ -197,8 +197,6 @@ class Loop:
         return np.random.SeedSequence([self._seed, stream, epoch]).generate_state(count)
 
     def _episode_metrics(self, prefix: str, reward: np.ndarray, costs: np.ndarray, length: np.ndarray) -> Metrics:
-        if not len(reward):
-            return {f"{prefix}/episodes": 0}
         return {
             f"{prefix}/episodes": len(reward),
             f"{prefix}/reward": float(reward.mean()),

@@ -20,7 +20,7 @@ from cvpo.ops import guarantees, mstep
 from cvpo.ops.estep import solve_estep
 from cvpo.ops.reach import reach
 from cvpo.ops.returns import threshold_factor
-from cvpo.types import Algorithm, Info, Key, Spec, Transition, completed_episode_means
+from cvpo.types import Algorithm, Info, Key, Spec, Transition, first_episode_means
 
 
 @dataclass(frozen=True)
@@ -167,10 +167,9 @@ def make(config: Config, spec: Spec) -> Algorithm:
         return jnp.nan_to_num((state.cost_level - reserve * limits_in(state.epoch)) / unit)
 
     def observe(state: State, rollout: Transition) -> State:
-        cost, episodes = completed_episode_means(rollout, rollout.costs)
+        cost = first_episode_means(rollout, rollout.costs)
         smooth = state.cost_level + config.level_smoothing * (cost - state.cost_level)
         level = jnp.where(jnp.isnan(state.cost_level), cost, smooth)
-        level = jnp.where(episodes > 0, level, state.cost_level)
         # q* meets part of any demand by drawing closer to the best of the noise, which the policy does only slowly.
         # An integral of the excess learns how much more must be asked for. It is held where the bound is reached
         # without it: what summed up in careless epochs would make the policy too careful for long.

@@ -17,7 +17,7 @@ from cvpo.algorithms.critics import PAPER_CRITICS, CriticConfig, Critics, Critic
 from cvpo.config import require_at_least, require_between, require_positive
 from cvpo.ops import lagrange
 from cvpo.ops.returns import threshold_factor
-from cvpo.types import Info, Spec, Transition, completed_episode_means
+from cvpo.types import Info, Spec, Transition, first_episode_means
 
 # Car-Circle has a local optimum that a shorter horizon avoids (see cvpo.py), and rewards ten times as large as others.
 NEARBY: dict[str, Any] = {"gamma": 0.97}
@@ -134,8 +134,7 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
     def observe(state: PenaltyState, rollout: Transition) -> PenaltyState:
         if settings.cost_level != "measured":
             return state
-        cost, episodes = completed_episode_means(rollout, rollout.costs[..., : spec.num_costs])
-        return jax.tree.map(lambda new, old: jnp.where(episodes > 0, new, old), control(state, cost, 1.0), state)
+        return control(state, first_episode_means(rollout, rollout.costs[..., : spec.num_costs]), 1.0)
 
     def foresee(state: PenaltyState, q_costs: jax.Array) -> PenaltyState:
         if settings.cost_level != "critic":

@@ -19,7 +19,7 @@ from cvpo import networks
 from cvpo.config import OnPolicyConfig, require_at_least, require_positive
 from cvpo.ops import lagrange, mstep, returns
 from cvpo.ops.distributions import Categorical, Gaussian
-from cvpo.types import Algorithm, Info, Key, Spec, Transition, completed_episode_means
+from cvpo.types import Algorithm, Info, Key, Spec, Transition, first_episode_means
 
 ACTIVATIONS: dict[str, networks.Activation] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 MIN_VALUE_SCALE = 1e-4
@@ -241,8 +241,8 @@ class Batch(NamedTuple):
     action: jax.Array  # [B, d], or [B] if discrete
     log_prob: jax.Array  # [B] under the policy before its improvement
     advantages: jax.Array  # [1 + m, B]: the reward's standardised, the costs' with their mean removed
-    episode_costs: jax.Array  # [m] means over the completed episodes
-    episode_length: jax.Array  # mean over the completed episodes
+    episode_costs: jax.Array  # [m] means over episodes
+    episode_length: jax.Array  # mean over episodes
 
 
 class State(NamedTuple):
@@ -296,8 +296,8 @@ def make_algorithm(
             action=action,
             log_prob=rollout.log_prob.reshape(-1),
             advantages=normalize(advantage),
-            episode_costs=completed_episode_means(rollout, rollout.costs[..., : spec.num_costs])[0],
-            episode_length=completed_episode_means(rollout, jnp.ones_like(rollout.reward))[0],
+            episode_costs=first_episode_means(rollout, rollout.costs[..., : spec.num_costs]),
+            episode_length=first_episode_means(rollout, jnp.ones_like(rollout.reward)),
         )
         params, memory, info = improve(state.policy, state.memory, batch, policy_key)
         value_state, errors = values.fit(state.values, obs, target, value_key)
