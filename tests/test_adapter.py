@@ -140,6 +140,9 @@ def test_processes_give_what_one_process_gives():
         ({"num_costs": 2}, "gives 1 costs but there are 2 limits"),
         ({"observe": lambda time: np.zeros(4, np.float32)}, r"observation space.*\(3,\).*got \(4,\)"),
         ({"observe": lambda time: np.array(["a", "b", "c"])}, "must hold numbers"),
+        ({"result": lambda obs, over: (obs, 0.0, over, {})}, r"terminated, truncated, info\), got 4 values"),
+        ({"result": lambda obs, over: (obs, np.zeros(2), over, False, {"cost": 0})}, "number as reward, got ndarray"),
+        ({"result": lambda obs, over: (obs, 0.0, over, False, {"cost": {"heat": 1}})}, "cost, got dict.*cost_keys"),
         ({"action_space": gym.spaces.Box(-np.inf, np.inf, (1,))}, "no bounds.*RescaleAction"),
         ({"action_space": gym.spaces.MultiDiscrete([2, 2])}, "Box and Discrete are supported"),
         ({"episode_length": None}, "no time limit; set episode_length"),
@@ -167,6 +170,29 @@ def test_non_finite_values_are_named_with_their_step(what, observe, result):
         envs.step(np.zeros((2, 1)))
         with pytest.raises(BadEnvironment, match=f"non-finite {what}.*environment 0 of 2 at step 3"):
             envs.step(np.zeros((2, 1)))
+
+
+def test_a_reset_without_info_is_named():
+    class Old(Custom):
+        def reset(self, *, seed=None, options=None):
+            return super().reset(seed=seed)[0]
+
+    with pytest.raises(BadEnvironment, match=r"reset of Old must return \(observation, info\).*got ndarray"):
+        Environments(Old, 1, episode_length=10)
+
+
+def test_an_environment_itself_is_no_source():
+    with pytest.raises(BadEnvironment, match=r"a callable that makes it, as several are needed; got Custom"):
+        Environments(Custom(), 1, episode_length=10)
+
+
+def test_what_gymnasium_says_of_an_environment_that_cannot_be_made_is_passed_on():
+    def missing():
+        raise gym.error.DependencyNotInstalled("pip install the-simulator")
+
+    gym.register("Missing-v0", missing, max_episode_steps=10)
+    with pytest.raises(BadEnvironment, match="cannot make Missing-v0: pip install the-simulator"):
+        Environments("Missing-v0", 1)
 
 
 def test_unknown_names_come_with_the_nearest():

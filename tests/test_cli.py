@@ -37,6 +37,14 @@ def test_listing_tasks_does_not_wait_for_jax():
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+def test_modules_of_environments_are_found_in_the_current_directory(tmp_path):
+    (tmp_path / "my_module.py").write_text("import gymnasium")
+    code = "import cvpo.cli; cvpo.cli.main(['train', 'my_module:Missing-v0', '--steps', '1'])"
+    # -P: as in an installed command, the path does not begin with the current directory
+    ended = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 1 and "no task or environment 'Missing-v0'" in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -19,6 +19,7 @@ import cvpo
 from cvpo import cli
 from cvpo.algorithms import sac
 from cvpo.checkpoint import CheckpointError, CheckpointStore
+from cvpo.collect import Diverged
 from cvpo.envs.adapter import BadEnvironment
 from cvpo.rendering import render
 from cvpo.runlog import RunDirectoryError, read_config
@@ -123,23 +124,30 @@ def test_kill_nine_and_resume_on_a_real_task(tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_signals_leave_a_run_that_resumes(tmp_path, number, code):
+@pytest.mark.parametrize(
+    ("number", "code", "processes"),
+    [(signal.SIGTERM, 143, False), (signal.SIGINT, 130, False), (signal.SIGINT, 130, True)],
+)
+def test_signals_leave_a_run_that_resumes(tmp_path, number, code, processes):
     script = f"""
 import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})
 from toys import Bandit
 import cvpo
-config = {TINY | {"episode_length": 10}!r}
+config = {TINY | {"episode_length": 10, "processes": processes}!r}
 cvpo.train(Bandit, steps=10**9, cost_limit=3.0, run_dir={str(tmp_path / "run")!r}, config=config)
 """
     process = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     metrics = tmp_path / "run" / "metrics.jsonl"
     while not metrics.exists() or metrics.read_text().count("\n") < 2:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
-    process.send_signal(number)
+    os.killpg(process.pid, number)  # as a terminal's Ctrl-C, which reaches the environments' processes too
     out, err = process.communicate(timeout=60)
     if number == signal.SIGTERM:
         assert process.returncode == code, err
@@ -147,7 +155,10 @@ cvpo.train(Bandit, steps=10**9, cost_limit=3.0, run_dir={str(tmp_path / "run")!r
         assert "KeyboardInterrupt" in err  # a script stops as Python scripts do; the command exits with 130
     assert f"stopped by {signal.Signals(number).name}" in out and "are saved" in out and "--resume" in out
     saved = len(cvpo.Run(tmp_path / "run").metrics())
-    resumed = bandit(tmp_path, steps=20 * (saved + 1), resume=True)
+    assert not processes or err.count("Traceback") == 1  # the script's own, none of an environment
+    resumed = bandit(
+        tmp_path, steps=20 * (saved + 1), resume=True, config=TINY | {"episode_length": 10, "processes": processes}
+    )
     assert len(resumed.metrics()) == saved + 1
 
 
@@ -340,6 +351,8 @@ def test_an_extended_run_knows_for_how_long(tmp_path):
     run = bandit(tmp_path, steps=20)
     bandit(tmp_path, steps=40, resume=True)
     assert read_config(run.path)["steps"] == 40
+    bandit(tmp_path, steps=20, resume=True)  # nothing to train, and nothing untrained
+    assert len(run.metrics()) == 2 and read_config(run.path)["steps"] == 40
 
 
 def test_a_task_is_the_same_by_its_gymnasium_id(tmp_path):
@@ -390,6 +403,15 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(tmp_path, whol
     with pytest.warns(UserWarning, match="epoch 2 is passed over"):
         resumed = bandit(tmp_path, steps=80, resume=True)
     assert untimed(resumed.metrics()) == untimed(whole.metrics())
+
+
+@pytest.mark.parametrize(("env", "algorithm"), [(Bandit, "ppo-lag"), (Menu, "ppo-lag"), (Bandit, "sac-lag")])
+def test_a_learner_that_diverges_is_told_so_and_not_saved(tmp_path, env, algorithm):
+    settings = {"episode_length": 10, "hidden": (8,), "envs": 2, "eval_episodes": 1, "policy_learning_rate": 1e38}
+    with pytest.raises(Diverged, match="learning diverged"):
+        cvpo.train(env, algorithm, steps=400, cost_limit=3.0, run_dir=tmp_path, quiet=True, config=settings)
+    for array in weights(tmp_path) if (tmp_path / "policy").exists() else []:
+        assert np.isfinite(array).all()
 
 
 def test_a_non_finite_reward_stops_the_run_with_its_epochs_saved(tmp_path):

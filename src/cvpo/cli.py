@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
@@ -327,6 +328,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     name, *rest = arguments
     if name not in COMMANDS:
         sys.exit(f"cvpo: no command {name!r}{did_you_mean(name, COMMANDS)}")
+    # Modules of the user's environments are found where the command is called, as `python -m cvpo` finds them; at the
+    # end of the path, where they hide nothing.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     try:
         COMMANDS[name](rest)
     except KeyboardInterrupt:

@@ -15,6 +15,16 @@ Act = Callable[[Any, np.ndarray, jax.Array | None, int], tuple[jax.Array, jax.Ar
 Progress = Callable[[float], None]
 
 
+class Diverged(RuntimeError):
+    """A learner whose policy is no longer made of numbers."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"learning diverged: {what} is not finite. The epochs before are saved, but would diverge "
+            "again if resumed; start a run with smaller learning rates, or look for rewards and costs of extreme size"
+        )
+
+
 def make_act(algorithm: Algorithm) -> Act:
     """The policy as one compiled call: (params, obs [N, D], key of the epoch | None, step) -> (action, log_prob)."""
 
@@ -52,6 +62,7 @@ def collect(
     horizon = environments.episode_length
     for time in range(horizon):
         action, log_prob = jax.device_get(act(params, obs, key, time))
+        require_numbers(action, log_prob)
         step = environments.step(action)
         steps.append((obs, action, log_prob, step.reward, step.costs, step.next_obs, step.terminated, step.ended))
         obs = step.obs
@@ -70,8 +81,9 @@ def evaluate_policy(
     length = np.zeros(environments.count, int)
     running = np.ones(environments.count, bool)
     for time in range(environments.episode_length):
-        action, _ = act(params, obs, None, time)
-        step = environments.step(np.asarray(action))
+        action, log_prob = jax.device_get(act(params, obs, None, time))
+        require_numbers(action, log_prob)
+        step = environments.step(action)
         reward += running * step.reward
         costs += running[:, None] * step.costs
         length += running
@@ -82,6 +94,12 @@ def evaluate_policy(
         if time % 32 == 0:
             progress(time / environments.episode_length)
     return reward, costs, length
+
+
+def require_numbers(action: np.ndarray, log_prob: np.ndarray) -> None:
+    """Before an environment sees them, which else would be blamed. Of a choice only its probability can be wrong."""
+    if not np.isfinite(action).all() or np.isnan(log_prob).any():
+        raise Diverged("an action of the policy")
 
 
 def episode_statistics(rollout: Transition) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

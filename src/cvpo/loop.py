@@ -19,7 +19,7 @@ import numpy as np
 
 from cvpo import replay
 from cvpo.checkpoint import CheckpointStore
-from cvpo.collect import collect, episode_statistics, evaluate_policy, make_act, make_random_act
+from cvpo.collect import Diverged, collect, episode_statistics, evaluate_policy, make_act, make_random_act
 from cvpo.config import LoopConfig, OffPolicyConfig
 from cvpo.display import Display
 from cvpo.envs.adapter import Environments
@@ -84,7 +84,7 @@ class Loop:
             state = jax.tree.map(jnp.asarray, checkpoint.learner)
             for epoch, segment in checkpoint.segments():
                 storage = replay.add(storage, segment, epoch % ring)
-        self._directory.set_steps(steps)
+        self._directory.set_steps(max(steps, first * self._epoch_steps))  # what is trained already stays trained
         self._directory.truncate_metrics(first - 1)
         sinks = make_sinks(first * self._epoch_steps)
         for line in (self._algorithm.describe(), f"run directory: {self._directory.path}"):
@@ -178,6 +178,8 @@ class Loop:
             state, info = self._update(state, rollout, learn_key)
             state = self._observe(state, rollout)
         jax.block_until_ready(state)
+        if not all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves(self._algorithm.policy(state))):
+            raise Diverged(f"the policy after the updates of epoch {epoch}")
         learned = time.monotonic()
         metrics = self._episode_metrics("train", *episode_statistics(rollout))
         if (epoch + 1) % config.eval_every == 0 or epoch == epochs - 1:

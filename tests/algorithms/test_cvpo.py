@@ -133,16 +133,21 @@ def test_the_update_is_traced_once_for_chunks_of_any_length():
     assert len(traces) == once <= 2
 
 
-def test_chunks_do_not_change_the_result():
+def test_chunks_do_not_change_the_result(monkeypatch):
     config = make_config("cvpo", None, QUICK)
     algorithm = learner.make(config, SPEC)
     storage, state = rollout(SPEC), algorithm.init(jax.random.key(0))
     learn = make_learn(algorithm, config)
-    whole, _ = learn(state, storage, 1, jax.random.key(0), 8, lambda fraction: None)
-    single, _ = learn(state, storage, 1, jax.random.key(0), 7, lambda fraction: None)
-    assert not np.array_equal(*(jax.tree.leaves(s.actor)[0] for s in (whole, single)))
-    again, _ = learn(state, storage, 1, jax.random.key(0), 8, lambda fraction: None)
-    jax.tree.map(np.testing.assert_array_equal, whole, again)
+    ends, results = [], []
+    for seconds in (0.0, 1e6):  # chunks of 8 updates; one of 8, and all others
+        monkeypatch.setattr("cvpo.loop.CHUNK_SECONDS", seconds)
+        chunks: list[float] = []
+        results.append(learn(state, storage, 1, jax.random.key(0), 40, chunks.append)[0])
+        ends.append(chunks)
+    assert ends == [[0.2, 0.4, 0.6, 0.8, 1.0], [0.2, 1.0]]
+    jax.tree.map(np.testing.assert_array_equal, *results)
+    fewer, _ = learn(state, storage, 1, jax.random.key(0), 39, lambda fraction: None)
+    assert not np.array_equal(*(jax.tree.leaves(s.actor)[0] for s in (results[0], fewer)))
 
 
 PLAIN = {"limit_reserve": 0.0, "integral_gain": 0.0, "n_step": 1}

@@ -277,8 +277,17 @@ def make(config: Config, spec: Spec) -> Algorithm:
         return new, info
 
     def describe() -> str:
+        if config.cost_level == "measured":
+            share, ball = f"{config.level_bound:.0%}", f"a KL of {config.kl_estep:g}"
+            asked = f"an E-step asks for at most {share} of the cost that {ball} can save"
+            if spec.num_costs == 1 and config.level_bound <= 1:
+                return f"{asked}, so it always has a solution"
+            return f"{asked}, for each constraint; it may have no solution"
         if not config.kl_constraint:
             return "M-step without a trust region: none of the paper's guarantees applies"
-        return guarantees.describe(config.kl_mean, config.kl_scale, config.kl_estep, gaussian=not spec.discrete)
+        line = guarantees.describe(config.kl_mean, config.kl_scale, config.kl_estep, gaussian=not spec.discrete)
+        if config.enforce_trust_region:
+            return line
+        return f"{line}; multipliers alone let M-steps out at times, see mstep/outside"
 
     return Algorithm(init, lambda state: state.actor, head.act, update, observe, describe)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import signal
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -48,17 +49,30 @@ class CostEnv(gym.Wrapper):
         self._num_costs, self._keys, self._required = num_costs, tuple(cost_keys), required
 
     def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict[str, Any]]:
-        obs, _ = self.env.reset(**kwargs)
-        return self._flat(obs), {}
+        values: Any = self.env.reset(**kwargs)
+        if not (isinstance(values, tuple) and len(values) == 2):
+            raise BadEnvironment(
+                f"reset of {_name(self.env)} must return (observation, info) as Gymnasium says, got {_short(values)}"
+            )
+        return self._flat(values[0]), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         values: tuple[Any, ...] = self.env.step(action)
         if len(values) == 6:
             obs, reward, cost, terminated, truncated, info = values
             info = {"cost": cost} | info
-        else:
+        elif len(values) == 5:
             obs, reward, terminated, truncated, info = values
-        return self._flat(obs), float(reward), terminated, truncated, {"costs": self._costs(info)}
+        else:
+            raise BadEnvironment(
+                f"step of {_name(self.env)} must return (observation, reward, terminated, truncated, info), got "
+                f"{len(values)} values"
+            )
+        try:
+            reward = float(reward)
+        except (TypeError, ValueError):
+            raise BadEnvironment(f"{_name(self.env)} must give a number as reward, got {_short(reward)}") from None
+        return self._flat(obs), reward, terminated, truncated, {"costs": self._costs(info)}
 
     def _flat(self, obs: Any) -> np.ndarray:
         try:
@@ -87,7 +101,12 @@ class CostEnv(gym.Wrapper):
                 f"{_name(self.env)} gives no cost: info has keys {sorted(info)}. Put a number in info['cost'], one for "
                 "each constraint in info['costs'], or name the keys with cost_keys"
             )
-        costs = np.atleast_1d(np.asarray(found, np.float32))
+        try:
+            costs = np.atleast_1d(np.asarray(found, np.float32))
+        except (TypeError, ValueError):
+            raise BadEnvironment(
+                f"{_name(self.env)} must give a number for each cost, got {_short(found)}; cost_keys names keys of info"
+            ) from None
         if costs.shape != (self._num_costs,):
             raise BadEnvironment(
                 f"{_name(self.env)} gives {costs.size} costs but there are {self._num_costs} limits; "
@@ -132,7 +151,8 @@ class Environments:
             self._cost_key = "cost"
         elif processes:
             # not fork: JAX has threads, and a forked thread pool deadlocks
-            self._vector = AsyncVectorEnv([make_one] * count, autoreset_mode=AutoresetMode.SAME_STEP, context="spawn")
+            make = partial(_make_in_process, make_one)
+            self._vector = AsyncVectorEnv([make] * count, autoreset_mode=AutoresetMode.SAME_STEP, context="spawn")
             self._cost_key = "costs"
         else:
             self._vector = SyncVectorEnv([make_one] * count, autoreset_mode=AutoresetMode.SAME_STEP)
@@ -244,7 +264,15 @@ def make_plain(source: EnvSource, **kwargs: Any) -> gym.Env:
     if isinstance(source, str):
         check_known(source)
         task = find_task(source)
-        return gym.make(task.id if task else source, disable_env_checker=True, **kwargs)
+        try:
+            return gym.make(task.id if task else source, disable_env_checker=True, **kwargs)
+        except gym.error.Error as error:  # such as a missing package
+            raise BadEnvironment(f"cannot make {source}: {error}") from error
+    if not callable(source):
+        raise BadEnvironment(
+            f"an environment is given as a task's name, an id or a callable that makes it, as several are needed; got "
+            f"{_short(source)}"
+        )
     env = source()
     if not isinstance(env, gym.Env):
         raise BadEnvironment(f"the callable must make a gymnasium.Env, got {type(env).__name__}")
@@ -260,6 +288,12 @@ def _make_one(
     if episode_length is not None:
         env = gym.wrappers.TimeLimit(env, episode_length)
     return env
+
+
+def _make_in_process(make: Callable[[], gym.Env]) -> gym.Env:
+    """In a process of its own. Ctrl-C reaches it too, but it is the training process that says when to stop."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return make()
 
 
 def _time_limit(env: gym.Env, own: int | None) -> int:
@@ -282,6 +316,11 @@ def _enforced_limits(env: gym.Env) -> list[int]:
 
 def _name(env: gym.Env) -> str:
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 80 else text[:77] + '...'}"
 
 
 def _along(mask: np.ndarray, values: np.ndarray) -> np.ndarray:

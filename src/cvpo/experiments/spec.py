@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cvpo.runlog import FINISHED, replace_text
+from cvpo.runlog import FINISHED, RunDirectoryError, read_config, replace_text
 
 if TYPE_CHECKING:
     from cvpo.training import Run
@@ -106,12 +106,17 @@ def run_spec(spec: RunSpec, directory: str | Path) -> Run:
 
 
 def is_finished(spec: RunSpec, directory: Path) -> bool:
-    """Whether the directory holds this run to its end."""
+    """Whether the directory holds this run to its end. One that was made with other defaults is another run."""
+    from cvpo.algorithms import make_config
+
     try:
         steps = json.loads((directory / FINISHED).read_text())["steps"]
-        return bool(steps >= spec.steps) and spec.same_run(RunSpec.read(directory))
-    except FileNotFoundError:
+        if steps < spec.steps or not spec.same_run(RunSpec.read(directory)):
+            return False
+        saved = make_config(spec.algorithm, overrides=read_config(directory)["config"])
+    except (FileNotFoundError, RunDirectoryError, ValueError):  # nothing there, or settings that there are no longer
         return False
+    return saved == make_config(spec.algorithm, spec.preset, dict(spec.config), spec.env)
 
 
 def grid(

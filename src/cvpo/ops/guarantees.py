@@ -64,11 +64,11 @@ def describe(kl_mean: float, kl_scale: float, kl_estep: float, *, gaussian: bool
     thresholds = f"M-step KL {kl_mstep:.3g}, E-step KL {kl_estep:.3g}"
     if gaussian and two_step_robust(kl_mstep, kl_estep):
         return (
-            f"{thresholds}: the E-step stays feasible after any two M-steps"
+            f"{thresholds}: the E-step stays feasible after any two such M-steps"
             f" (they move the policy by at most {two_step_kl(kl_mstep):.3g})"
         )
     if one_step_robust(kl_mstep, kl_estep):
-        return f"{thresholds}: the E-step stays feasible after any one M-step"
+        return f"{thresholds}: the E-step stays feasible after any one such M-step"
     return f"{thresholds}: no guarantee that the E-step stays feasible; it needs a smaller M-step or a larger E-step KL"
 
 
