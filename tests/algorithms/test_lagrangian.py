@@ -46,14 +46,6 @@ def test_measured_costs_drive_the_multipliers():
     np.testing.assert_allclose(state.controller.integral, [0.1, 0.0], rtol=1e-4)
 
 
-def test_an_epoch_without_a_whole_episode_changes_nothing():
-    penalty = penalty_of(10.0)
-    state = penalty.observe(penalty.init(), rollout(12.0))
-    unfinished = rollout(50.0)
-    unfinished = unfinished._replace(ended=jnp.zeros_like(unfinished.ended))
-    jax.tree.map(np.testing.assert_array_equal, penalty.observe(state, unfinished), state)
-
-
 @pytest.mark.parametrize("policy_delay", [1, 2])
 def test_an_epoch_of_foreseen_costs_acts_like_a_measured_one(policy_delay):
     """The gains mean the same for both: an epoch of policy steps at a steady Q_c integrates as one measurement does."""
