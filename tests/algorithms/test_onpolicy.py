@@ -128,8 +128,8 @@ def test_advantages_by_hand_with_a_termination_and_a_cut():
     # The cost's traces are off (λ = 0), and its units stay.
     delta = np.array([-4, -8, -2, -1])
     np.testing.assert_allclose(batch.advantages[1], delta - delta.mean(), rtol=1e-5)
-    # Episodes cost 1 + 2 and 3 + 4.
-    np.testing.assert_allclose(batch.episode_costs, [5.0])
+    # The first episode, the only one that cannot have been cut, costs 1 + 2.
+    np.testing.assert_allclose(batch.episode_costs, [3.0])
     assert batch.episode_length == 2
 
 
