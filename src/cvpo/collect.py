@@ -25,12 +25,22 @@ class Diverged(RuntimeError):
         )
 
 
-def make_act(algorithm: Algorithm) -> Act:
-    """The policy as one compiled call: (params, obs [N, D], key of the epoch | None, step) -> (action, log_prob)."""
+def make_act(algorithm: Algorithm, noiseless: int = 0) -> Act:
+    """The policy as one compiled call: (params, obs [N, D], key of the epoch | None, step) -> (action, log_prob).
+
+    The first `noiseless` of the N environments get the deterministic action whatever the key. Its `log_prob` is that of
+    the policy with noise, as if it had been drawn, so that Retrace does not cut what follows it.
+    """
 
     @jax.jit
     def act(params: Any, obs: jax.Array, key: jax.Array | None, step: int) -> tuple[jax.Array, jax.Array]:
-        return algorithm.act(params, obs, None if key is None else jax.random.fold_in(key, step))
+        if key is None:
+            return algorithm.act(params, obs, None)
+        action, log_prob = algorithm.act(params, obs, jax.random.fold_in(key, step))
+        if noiseless:
+            calm, calm_log_prob = algorithm.act(params, obs[:noiseless], None)
+            action, log_prob = action.at[:noiseless].set(calm), log_prob.at[:noiseless].set(calm_log_prob)
+        return action, log_prob
 
     return act
 

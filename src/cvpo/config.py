@@ -64,6 +64,8 @@ class OffPolicyConfig(LoopConfig):
     steps."""
     random_epochs: int = 0
     """Epochs at the start that act uniformly at random."""
+    noiseless_envs: int = 0
+    """Environments, of `envs`, in which the policy acts without its noise, so that it learns where that leads, too."""
     critic_learning_rate: float = 1e-3
     polyak: float = 0.99
     """Weight of the old target in each averaging step."""
@@ -83,6 +85,7 @@ class OffPolicyConfig(LoopConfig):
         if self.retrace and not 2 <= self.n_step <= self.batch_size:
             raise ValueError(f"retrace needs 2 <= n_step <= batch_size = {self.batch_size}, got n_step = {self.n_step}")
         require_at_least(self, 0, "random_epochs")
+        require_between(self, 0, self.envs, "noiseless_envs")
         require_between(self, 0.0, 1.0, "polyak")
         require_positive(self, "update_ratio", "critic_learning_rate")
 

@@ -53,7 +53,8 @@ class Loop:
         self._environments, self._evaluations, self._directory = environments, evaluations, directory
         self._seed = seed
         self._epoch_steps = spec.episode_length * config.envs
-        self._act = make_act(algorithm)
+        noiseless = config.noiseless_envs if isinstance(config, OffPolicyConfig) else 0
+        self._act = make_act(algorithm, noiseless)
         self._random_act = make_random_act(spec)
         self._observe = jax.jit(algorithm.observe)
         self._learn = make_learn(algorithm, config) if isinstance(config, OffPolicyConfig) else None

@@ -46,7 +46,7 @@ SCALES = {
         steps=200_000,
         on_policy_steps=1_000_000,
         preset="default",
-        longer={"Point-Goal": 400_000, "Car-Goal": 400_000, "Car-Button": 400_000},
+        longer={"Point-Goal": 400_000, "Car-Goal": 400_000, "Car-Button": 300_000},
     ),
 }
 
