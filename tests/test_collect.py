@@ -4,8 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from cvpo.algorithms import build, make_config
+from cvpo.algorithms import make_config
 from cvpo.collect import make_act
+from cvpo.policy import build
 from cvpo.types import Spec
 
 SPEC = Spec(obs_size=3, action_size=2, discrete=False, cost_limits=(1.0,), episode_length=4)
