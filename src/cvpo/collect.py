@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from cvpo.envs.adapter import Environments
-from cvpo.types import Algorithm, Spec, Transition
+from cvpo.types import Algorithm, Spec, Transition, in_first_episode
 
 Act = Callable[[Any, np.ndarray, jax.Array | None, int], tuple[jax.Array, jax.Array]]
 Progress = Callable[[float], None]
@@ -114,7 +114,7 @@ def require_numbers(action: np.ndarray, log_prob: np.ndarray) -> None:
 
 def episode_statistics(rollout: Transition) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return [N], costs [N, m] and length [N] of each environment's first episode: `first_episode_means` says why."""
-    first = np.cumsum(rollout.ended, 0) - rollout.ended == 0
+    first = in_first_episode(rollout.ended)
     reward = np.where(first, rollout.reward, 0.0).sum(0, dtype=np.float64)
     costs = np.where(first[..., None], rollout.costs, 0.0).sum(0, dtype=np.float64)
     return reward, costs, first.sum(0)

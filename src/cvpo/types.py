@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 State = Any  # the whole of a learner: parameters, targets, optimisers, dual variables, controllers
 Params = Any  # the part of a State that acting needs
@@ -76,13 +75,17 @@ class Algorithm(NamedTuple):
     describe: Callable[[], str] = lambda: ""
 
 
+def in_first_episode(ended: Any) -> Any:
+    """Which steps [H, N] are of their environment's first episode in a rollout; of NumPy's arrays or JAX's."""
+    return ended.cumsum(0) - ended == 0
+
+
 def first_episode_means(rollout: Transition, values: jax.Array) -> jax.Array:
     """Mean over environments of the sum of `values` [H, N, ...] over the first episode of each, which is whole.
 
     Of the episodes that follow one that ended early, the epoch's end cuts the long ones. A mean over those that were
     completed would be one over short episodes: too low a cost, by a quarter for some.
     """
-    ended = rollout.ended.astype(jnp.int32)
-    first = jnp.cumsum(ended, 0) - ended == 0
+    first = in_first_episode(rollout.ended)
     mask = first.reshape(first.shape + (1,) * (values.ndim - 2))
     return (values * mask).sum((0, 1)) / rollout.ended.shape[1]

@@ -1,5 +1,8 @@
 """CVPO: problems whose constrained optimum is known, and the truths its update rests on."""
 
+import dataclasses
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -148,6 +151,22 @@ def test_chunks_do_not_change_the_result(monkeypatch):
     jax.tree.map(np.testing.assert_array_equal, *results)
     fewer, _ = learn(state, storage, 1, jax.random.key(0), 39, lambda fraction: None)
     assert not np.array_equal(*(jax.tree.leaves(s.actor)[0] for s in (results[0], fewer)))
+
+
+@pytest.mark.parametrize(
+    ("limits", "changes", "words"),
+    [
+        ((1.0,), {}, "at most 75% of what a KL of 0.1 can save of the cost, so they have a solution"),
+        ((1.0, 1.0), {}, "of each cost, which may have no solution"),
+        ((1.0,), {"level_bound": 1.2}, "may have no solution"),
+        ((1.0,), {"cost_level": "critic"}, "any two such M-steps.*multipliers alone let M-steps out"),
+        ((1.0,), {"cost_level": "critic", "enforce_trust_region": True}, r"any two such M-steps \(.*\)$"),
+        ((1.0,), {"cost_level": "critic", "kl_constraint": False}, "none of the paper's guarantees"),
+    ],
+)
+def test_the_first_line_promises_what_the_settings_hold(limits, changes, words):
+    spec = dataclasses.replace(SPEC, cost_limits=limits)
+    assert re.search(words, learner.make(make_config("cvpo", None, changes), spec).describe())
 
 
 PLAIN = {"limit_reserve": 0.0, "integral_gain": 0.0, "n_step": 1}

@@ -279,11 +279,10 @@ def make(config: Config, spec: Spec) -> Algorithm:
 
     def describe() -> str:
         if config.cost_level == "measured":
-            share, ball = f"{config.level_bound:.0%}", f"a KL of {config.kl_estep:g}"
-            asked = f"an E-step asks for at most {share} of the cost that {ball} can save"
+            asked = f"E-steps ask for at most {config.level_bound:.0%} of what a KL of {config.kl_estep:g} can save"
             if spec.num_costs == 1 and config.level_bound <= 1:
-                return f"{asked}, so it always has a solution"
-            return f"{asked}, for each constraint; it may have no solution"
+                return f"{asked} of the cost, so they have a solution"
+            return f"{asked} of each cost, which may have no solution"
         if not config.kl_constraint:
             return "M-step without a trust region: none of the paper's guarantees applies"
         line = guarantees.describe(config.kl_mean, config.kl_scale, config.kl_estep, gaussian=not spec.discrete)

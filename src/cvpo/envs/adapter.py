@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import reprlib
 import signal
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -319,8 +320,7 @@ def _name(env: gym.Env) -> str:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
-    return f"{type(value).__name__} {text if len(text) <= 80 else text[:77] + '...'}"
+    return f"{type(value).__name__} {reprlib.repr(value)}"
 
 
 def _along(mask: np.ndarray, values: np.ndarray) -> np.ndarray:

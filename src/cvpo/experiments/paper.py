@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cvpo.algorithms import make_config
 from cvpo.config import did_you_mean
 from cvpo.envs import TASKS
 from cvpo.experiments.spec import RunSpec
@@ -105,7 +104,7 @@ def core_hours(specs: Sequence[RunSpec]) -> float:
     """Hours that the runs take on one core of a machine like the one measured."""
     milliseconds = 0.0
     for spec in specs:
-        config = make_config(spec.algorithm, spec.preset, dict(spec.config), spec.env)
+        config = spec.settings()
         step, update = COSTS[spec.preset][spec.algorithm]
         milliseconds += spec.steps * (step + update * getattr(config, "update_ratio", 0.0))
     return milliseconds / 3_600_000

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cvpo.runlog import FINISHED, RunDirectoryError, read_config, replace_text
 
 if TYPE_CHECKING:
+    from cvpo.config import LoopConfig
     from cvpo.training import Run
 
 SPEC = "spec.json"
@@ -52,14 +53,19 @@ class RunSpec:
         """Where the run lies below the output directory: TASK/METHOD/seed-N."""
         return Path(_file_name(self.env)) / self.method / f"seed-{self.seed}"
 
+    def settings(self) -> LoopConfig:
+        """All settings of the run, those of its preset and its task included."""
+        from cvpo.algorithms import make_config
+
+        return make_config(self.algorithm, self.preset, dict(self.config), self.env)
+
     def check(self) -> None:
         """Refuse what cannot be trained, before anything is started."""
-        from cvpo.algorithms import make_config
         from cvpo.envs.adapter import check_known
         from cvpo.training import check_numbers, resolve_limits
 
         check_numbers(self.steps, self.seed)
-        make_config(self.algorithm, self.preset, dict(self.config), self.env)
+        self.settings()
         check_known(self.env)
         resolve_limits(self.env, self.algorithm, self.cost_limit)
 
@@ -116,7 +122,7 @@ def is_finished(spec: RunSpec, directory: Path) -> bool:
         saved = make_config(spec.algorithm, overrides=read_config(directory)["config"])
     except (FileNotFoundError, RunDirectoryError, ValueError):  # nothing there, or settings that there are no longer
         return False
-    return saved == make_config(spec.algorithm, spec.preset, dict(spec.config), spec.env)
+    return saved == spec.settings()
 
 
 def grid(
