@@ -181,6 +181,12 @@ def test_a_reset_without_info_is_named():
         Environments(Old, 1, episode_length=10)
 
 
+def test_what_wrappers_of_gymnasium_say_of_the_first_step_names_the_environment():
+    gym.register("Old-v0", lambda: Custom(result=lambda obs, over: (obs, 0.0, over, {})), max_episode_steps=10)
+    with pytest.raises(BadEnvironment, match="Old-v0 fails in its first reset and step: not enough values"):
+        Environments("Old-v0", 1)
+
+
 def test_an_environment_itself_is_no_source():
     with pytest.raises(BadEnvironment, match=r"a callable that makes it, as several are needed; got Custom"):
         Environments(Custom(), 1, episode_length=10)

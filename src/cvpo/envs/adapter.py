@@ -142,8 +142,16 @@ class Environments:
             self.episode_length = _time_limit(probe, built_in.episode_length if built_in else None)
             self.layout: Layout = probe.get_wrapper_attr("layout")
             self._read_actions(probe.action_space)
-            probe.reset(seed=0)
-            probe.step(probe.action_space.sample())
+            try:
+                probe.reset(seed=0)
+                probe.step(probe.action_space.sample())
+            except BadEnvironment:
+                raise
+            except (
+                TypeError,
+                ValueError,
+            ) as error:  # such as Gymnasium's wrappers raise
+                raise BadEnvironment(f"{self.name} fails in its first reset and step: {error}") from error
         self.obs_size = size_of(self.layout)
         self._vector: gym.vector.VectorEnv
         if task is not None and episode_length is None and num_costs == 1 and not cost_keys:
