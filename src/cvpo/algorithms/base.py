@@ -32,11 +32,6 @@ class Spec:
     def num_costs(self) -> int:
         return len(self.cost_limits)
 
-    @property
-    def cost_ends(self) -> tuple[str, ...]:
-        """What tells the metrics of several constraints apart, _0, _1 and so on; nothing if there is one."""
-        return ("",) if self.num_costs == 1 else tuple(f"_{i}" for i in range(self.num_costs))
-
 
 class Transition(NamedTuple):
     """One step, or any array of steps. A rollout has leading axes [H, N], a batch [B] or [B, n].

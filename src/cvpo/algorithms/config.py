@@ -8,7 +8,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from cvpo.errors import BadValue, did_you_mean
 
@@ -34,6 +34,9 @@ def grouped_fields(config: type[LoopConfig]) -> dict[Group, list[dataclasses.Fie
 @dataclass(frozen=True)
 class LoopConfig:
     """Settings that every algorithm shares."""
+
+    off_policy: ClassVar[bool] = False
+    """Whether the method learns from a replay of old episodes."""
 
     envs: int = setting(20, "environment")
     """Parallel environments; an epoch is one episode's length of steps in each."""
@@ -68,6 +71,8 @@ class LoopConfig:
 @dataclass(frozen=True)
 class OffPolicyConfig(LoopConfig):
     """Settings of the methods that learn from a replay of old episodes."""
+
+    off_policy: ClassVar[bool] = True
 
     envs: int = setting(5, "environment")
     """Parallel environments; an epoch is one episode's length of steps in each. Few: the policy learns from its

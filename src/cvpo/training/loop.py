@@ -21,6 +21,7 @@ from cvpo.algorithms.base import Algorithm, Scalars, Spec, State, Transition, Up
 from cvpo.algorithms.config import LoopConfig, OffPolicyConfig
 from cvpo.envs.adapter import Environments
 from cvpo.envs.rollout import Diverged, collect, episode_statistics, evaluate_policy, make_act, make_random_act
+from cvpo.metric_names import per_cost
 from cvpo.policies.policy import save_policy
 from cvpo.runs.checkpoint import CheckpointStore
 from cvpo.runs.directory import RunDirectory
@@ -213,7 +214,7 @@ class Loop:
 
     def _per_cost(self, name: str, values: Any) -> Metrics:
         """One value as `name`, several as `name_0`, `name_1`, ..."""
-        return {name + end: float(value) for end, value in zip(self._spec.cost_ends, values, strict=True)}
+        return {key: float(value) for key, value in per_cost(name, values).items()}
 
 
 def replay_epochs(config: LoopConfig, spec: Spec) -> int:

@@ -90,6 +90,7 @@ def train(
             "env": environments.name,
             "source": environments.source,
             "algorithm": algorithm,
+            "off_policy": settings.off_policy,
             "steps": steps,
             "seed": seed,
             "cost_limit": list(limits),

@@ -73,7 +73,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             warm_start=None if config.per_state else state.dual,
         )
         mstep = fit_policy(config, head, state.policy, state.target_actor, candidates, estep.weights)
-        metrics = update_metrics(spec, head, critic_metrics, state.cost_control, request, candidates, estep, mstep)
+        metrics = update_metrics(head, critic_metrics, state.cost_control, request, candidates, estep, mstep)
         new = state._replace(
             critics=critic_state,
             policy=mstep.policy,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Scalars, Spec, UpdateMetrics
+from cvpo.algorithms.base import Scalars, UpdateMetrics
 from cvpo.algorithms.cvpo.cost_control import CostControl, Request
 from cvpo.algorithms.cvpo.estep.candidates import Candidates
 from cvpo.algorithms.cvpo.estep.solve import EStep
 from cvpo.algorithms.cvpo.heads import Head
 from cvpo.algorithms.cvpo.mstep import MStep
+from cvpo.metric_names import per_cost
 
 
 def update_metrics(
-    spec: Spec,
     head: Head,
     critics: Scalars,
     control: CostControl,
@@ -40,7 +40,7 @@ def update_metrics(
             f"mstep/dual_{name}": mstep.policy.duals[i],
             f"mstep/outside_{name}": mstep.outside[i].astype(jnp.float32),
         }
-    per_cost = {
+    costs = {
         "cost_control/measured_cost": control.measured_cost,
         "cost_control/requested_reduction": request.fraction,
         "estep/multiplier": jnp.atleast_2d(estep.multipliers).mean(0),
@@ -48,8 +48,8 @@ def update_metrics(
         "estep/cost_solution": (estep.weights * candidates.q_costs).sum(-1).mean(-1),
         "estep/threshold": request.threshold,
     }
-    for name, values in per_cost.items():
-        mean |= {f"{name}{end}": values[i] for i, end in enumerate(spec.cost_ends)}
+    for name, values in costs.items():
+        mean |= per_cost(name, values)
     # A certificate is as good as its worst case.
     worst = {"estep/kkt_residual": estep.kkt_residual.max(), "estep/duality_gap": estep.duality_gap.max()}
     return UpdateMetrics(mean, worst)

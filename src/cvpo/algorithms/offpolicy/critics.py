@@ -134,8 +134,8 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
             # Only the state behind the last summed step is valued, so n steps cost no more than one.
             last = jnp.where(batch.ended.any(1), batch.ended.argmax(1), length - 1)
             next_value = merged(expect(state.target, batch.next_obs[jnp.arange(size), last]))
-            spread = jnp.broadcast_to(next_value[..., None], (1 + m, size, length))
-            return jax.vmap(lambda s, v: returns.n_step_target(s, v, *rest, config.gamma))(signal, spread)
+            bootstrap = jnp.broadcast_to(next_value[..., None], (1 + m, size, length))
+            return jax.vmap(lambda s, v: returns.n_step_target(s, v, *rest, config.gamma))(signal, bootstrap)
 
         def unflat(x: jax.Array) -> jax.Array:
             return merged(x).reshape(1 + m, size, length)

@@ -18,6 +18,7 @@ from cvpo.algorithms.config import require_at_least, require_between, require_po
 from cvpo.algorithms.offpolicy.critics import CriticConfig, Critics, CriticState, learned_steps
 from cvpo.algorithms.shared import pid
 from cvpo.algorithms.shared.returns import threshold_factor
+from cvpo.metric_names import per_cost
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
         return control(state, q_costs.mean(-1) / factor, 1 / policy_steps)
 
     def info(state: PenaltyState) -> Scalars:
-        return {f"policy/multiplier{end}": state.multipliers[i] for i, end in enumerate(spec.cost_ends)}
+        return per_cost("policy/multiplier", state.multipliers)
 
     def init() -> PenaltyState:
         return PenaltyState(pid.pid_init(spec.num_costs), jnp.zeros(spec.num_costs))
@@ -140,8 +141,6 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
     return Penalty(init, objective, observe, observe_critic, info)
 
 
-def value_info(spec: Spec, q_reward: jax.Array, q_costs: jax.Array) -> Scalars:
+def value_info(q_reward: jax.Array, q_costs: jax.Array) -> Scalars:
     """What the critics say of the policy's actions, q_reward [B] and q_costs [m, B], as metrics."""
-    return {"critic/reward_value": q_reward.mean()} | {
-        f"critic/cost_value{end}": q_costs[i].mean() for i, end in enumerate(spec.cost_ends)
-    }
+    return {"critic/reward_value": q_reward.mean()} | per_cost("critic/cost_value", q_costs.mean(-1))

@@ -128,7 +128,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             "policy/loss": value,
             "policy/entropy": -log_prob,
             "policy/temperature": temperature,
-            **lagrangian.value_info(spec, q_reward, q_costs),
+            **lagrangian.value_info(q_reward, q_costs),
             **penalty.info(new.penalty),
         }
         return new, UpdateMetrics(info)

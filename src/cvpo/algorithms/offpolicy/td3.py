@@ -110,7 +110,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
     def policy_info(
         loss: jax.Array, q_reward: jax.Array, q_costs: jax.Array, state: lagrangian.PenaltyState
     ) -> Scalars:
-        return {"policy/loss": loss, **lagrangian.value_info(spec, q_reward, q_costs), **penalty.info(state)}
+        return {"policy/loss": loss, **lagrangian.value_info(q_reward, q_costs), **penalty.info(state)}
 
     def act(params: Params, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
         action = networks.deterministic_apply(params, obs)

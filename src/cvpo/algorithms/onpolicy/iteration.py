@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 
 from cvpo.algorithms.base import Algorithm, Key, Scalars, Spec, Transition, UpdateMetrics, first_episode_means
-from cvpo.algorithms.onpolicy.policy import Policy, PolicyConfig, PolicyParams
+from cvpo.algorithms.onpolicy.policy import PolicyConfig, PolicyParams, StochasticPolicy
 from cvpo.algorithms.onpolicy.values import ValueState, make_values
 from cvpo.algorithms.shared import returns
+from cvpo.metric_names import per_cost
 
 
 class Batch(NamedTuple):
@@ -40,7 +41,7 @@ Improve = Callable[[PolicyParams, Any, Batch, Key], tuple[PolicyParams, Any, Sca
 
 
 def make_algorithm(
-    config: PolicyConfig, spec: Spec, policy: Policy, improve: Improve, init_memory: Callable[[PolicyParams], Any]
+    config: PolicyConfig, spec: Spec, policy: StochasticPolicy, improve: Improve, init_memory: Callable[[PolicyParams], Any]
 ) -> Algorithm:
     """The iteration: advantages of a rollout, the policy's improvement on them, the value functions fitted to it."""
     values = make_values(config, spec)
@@ -90,9 +91,8 @@ def make_algorithm(
             "update/kl": policy.kl(old, new).mean(),
             "update/entropy": new.entropy().mean(),
             "update/value_loss": errors[0],
+            **per_cost("update/cost_value_loss", errors[1:]),
         }
-        for i, end in enumerate(spec.cost_ends):
-            info[f"update/cost_value_loss{end}"] = errors[1 + i]
         return State(params, value_state, memory), UpdateMetrics(info)
 
     return Algorithm(init, lambda state: state.policy, policy.act, update)

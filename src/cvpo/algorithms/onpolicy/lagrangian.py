@@ -13,6 +13,7 @@ from cvpo.algorithms.config import require_at_least, require_positive, setting
 from cvpo.algorithms.onpolicy.iteration import Batch
 from cvpo.algorithms.onpolicy.policy import PolicyConfig
 from cvpo.algorithms.shared import pid
+from cvpo.metric_names import per_cost
 
 
 @dataclass(frozen=True)
@@ -53,5 +54,5 @@ def penalized_advantage(
         controller, batch.episode_costs, jnp.array(spec.cost_limits), gains, maximum=config.max_multiplier
     )
     penalty = multipliers @ batch.advantages[1:]
-    info = {f"update/multiplier{end}": multipliers[i] for i, end in enumerate(spec.cost_ends)}
-    return controller, (batch.advantages[0] - penalty) / (1 + multipliers.sum()), info
+    penalised = (batch.advantages[0] - penalty) / (1 + multipliers.sum())
+    return controller, penalised, per_cost("update/multiplier", multipliers)

@@ -47,7 +47,7 @@ class PolicyParams(NamedTuple):
     log_scale: jax.Array | None  # [d], the same in every state; None if discrete
 
 
-class Policy(NamedTuple):
+class StochasticPolicy(NamedTuple):
     """A stochastic policy as functions of its parameters.
 
     init(key) -> params
@@ -64,7 +64,7 @@ class Policy(NamedTuple):
     kl: Callable[[Any, Any], jax.Array]
 
 
-def make_policy(config: PolicyConfig, spec: Spec) -> Policy:
+def make_policy(config: PolicyConfig, spec: Spec) -> StochasticPolicy:
     activation = ACTIVATIONS[config.activation]
 
     def init(key: Key) -> PolicyParams:
@@ -92,4 +92,4 @@ def make_policy(config: PolicyConfig, spec: Spec) -> Policy:
             action = policy.mean if key is None else policy.sample(key, 1)[..., 0, :]
         return action, log_prob(policy, action)
 
-    return Policy(init, distribution, act, log_prob, categorical_kl if spec.discrete else gaussian_kl)
+    return StochasticPolicy(init, distribution, act, log_prob, categorical_kl if spec.discrete else gaussian_kl)

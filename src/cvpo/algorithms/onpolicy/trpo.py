@@ -14,7 +14,7 @@ from cvpo.algorithms.base import Algorithm, Key, Scalars, Spec
 from cvpo.algorithms.config import require_at_least, require_between, require_positive, setting
 from cvpo.algorithms.onpolicy.iteration import Batch, make_algorithm
 from cvpo.algorithms.onpolicy.lagrangian import MultiplierConfig, constrained, penalized_advantage
-from cvpo.algorithms.onpolicy.policy import Policy, PolicyConfig, PolicyParams, make_policy
+from cvpo.algorithms.onpolicy.policy import PolicyConfig, PolicyParams, StochasticPolicy, make_policy
 from cvpo.algorithms.shared import pid, trust_region
 
 
@@ -56,7 +56,7 @@ class Region(NamedTuple):
     natural_gradients: jax.Array  # [k, P] the inverse of the Fisher matrix times them
 
 
-def make_region(config: Config, policy: Policy, old: PolicyParams, batch: Batch, advantages: jax.Array) -> Region:
+def make_region(config: Config, policy: StochasticPolicy, old: PolicyParams, batch: Batch, advantages: jax.Array) -> Region:
     """A surrogate is the mean of ratio · advantage for one row of `advantages` [k, B]."""
     params, unravel = ravel_pytree(old)
 
