@@ -41,7 +41,11 @@ Improve = Callable[[PolicyParams, Any, Batch, Key], tuple[PolicyParams, Any, Sca
 
 
 def make_algorithm(
-    config: PolicyConfig, spec: Spec, policy: StochasticPolicy, improve: Improve, init_memory: Callable[[PolicyParams], Any]
+    config: PolicyConfig,
+    spec: Spec,
+    policy: StochasticPolicy,
+    improve: Improve,
+    init_memory: Callable[[PolicyParams], Any],
 ) -> Algorithm:
     """The iteration: advantages of a rollout, the policy's improvement on them, the value functions fitted to it."""
     values = make_values(config, spec)

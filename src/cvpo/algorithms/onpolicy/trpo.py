@@ -56,7 +56,9 @@ class Region(NamedTuple):
     natural_gradients: jax.Array  # [k, P] the inverse of the Fisher matrix times them
 
 
-def make_region(config: Config, policy: StochasticPolicy, old: PolicyParams, batch: Batch, advantages: jax.Array) -> Region:
+def make_region(
+    config: Config, policy: StochasticPolicy, old: PolicyParams, batch: Batch, advantages: jax.Array
+) -> Region:
     """A surrogate is the mean of ratio · advantage for one row of `advantages` [k, B]."""
     params, unravel = ravel_pytree(old)
 

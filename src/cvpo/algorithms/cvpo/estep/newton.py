@@ -14,10 +14,10 @@ from jax import Array
 from cvpo.algorithms.cvpo.estep.dual import (
     Problem,
     Tilt,
+    ball_radius,
     certify,
     combine,
     deviations,
-    ball_radius,
     tilt,
     value_and_gradient,
 )
