@@ -1,4 +1,4 @@
-"""Steps inside a trust region: natural gradients by conjugate gradient, the line search, and CPO's constrained step.
+"""Steps inside a trust region: products with the Fisher matrix, the line search, and CPO's constrained step.
 
 Parameters, gradients and steps are flat vectors [P] (see `jax.flatten_util.ravel_pytree`); the Fisher matrix H
 [P, P] is never built, only multiplied by.
@@ -40,30 +40,6 @@ def fisher_operator(
         return backward(curved)[0] + damping * vector
 
     return product
-
-
-def conjugate_gradient(operator: Operator, target: jax.Array, iterations: int, tolerance: float = 1e-6) -> jax.Array:
-    """x [P] with H x ≈ target, for H symmetric and positive definite.
-
-    Stops after `iterations`, or when the residual is below `tolerance` times the target in norm.
-    """
-    enough = (tolerance * jnp.linalg.norm(target)) ** 2
-
-    def unfinished(carry: tuple) -> jax.Array:
-        i, _, _, _, residual_sq = carry
-        return (i < iterations) & (residual_sq > enough)
-
-    def step(carry: tuple) -> tuple:
-        i, x, residual, direction, residual_sq = carry
-        product = operator(direction)
-        length = residual_sq / (direction @ product)
-        x = x + length * direction
-        residual = residual - length * product
-        next_sq = residual @ residual
-        return i + 1, x, residual, residual + next_sq / residual_sq * direction, next_sq
-
-    start = (0, jnp.zeros_like(target), target, target, target @ target)
-    return jax.lax.while_loop(unfinished, step, start)[1]
 
 
 def natural_step(gradient: jax.Array, natural_gradient: jax.Array, kl_limit: float) -> jax.Array:
