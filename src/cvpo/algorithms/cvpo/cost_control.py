@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
 
 from cvpo.algorithms.base import Spec, Transition, first_episode_means
 from cvpo.algorithms.cvpo.config import Config
@@ -23,16 +24,16 @@ from cvpo.algorithms.shared.returns import threshold_factor
 class CostControl(NamedTuple):
     """The controller's memory, part of the learner's state."""
 
-    measured_cost: jax.Array  # [m] running mean of the cost per episode, NaN before the first
-    integral: jax.Array  # [m] what past errors add to the requested fraction
-    epoch: jax.Array  # []
+    measured_cost: Float[Array, " m"]  # running mean of the cost per episode, NaN before the first
+    integral: Float[Array, " m"]  # what past errors add to the requested fraction
+    epoch: Int[Array, ""]
 
 
 class Request(NamedTuple):
     """What the next E-step is asked for."""
 
-    fraction: jax.Array  # [m] of the largest reduction; negative: the cost may rise
-    threshold: jax.Array  # [m] what E_q[Q_c] must stay below; inf: not constrained
+    fraction: Float[Array, " m"]  # of the largest reduction; negative: the cost may rise
+    threshold: Float[Array, " m"]  # what E_q[Q_c] must stay below; inf: not constrained
 
 
 def start(constraints: int) -> CostControl:
@@ -60,13 +61,13 @@ def measure(config: Config, spec: Spec, control: CostControl, rollout: Transitio
     return control._replace(integral=jnp.clip(integral, 0.0, room))
 
 
-def limits_now(config: Config, spec: Spec, control: CostControl) -> jax.Array:
-    """The cost limits [m] in this epoch: wider at first if `limit_start` says so."""
+def limits_now(config: Config, spec: Spec, control: CostControl) -> Float[Array, " m"]:
+    """The cost limits in this epoch: wider at first if `limit_start` says so."""
     return jnp.array(spec.cost_limits) * (1 + (config.limit_start - 1) * config.limit_decay**control.epoch)
 
 
-def error_in_limits(config: Config, spec: Spec, control: CostControl) -> jax.Array:
-    """How far the measured cost is above its target [m], in units of the limit; 0 before the first episode."""
+def error_in_limits(config: Config, spec: Spec, control: CostControl) -> Float[Array, " m"]:
+    """How far the measured cost is above its target, in units of the limit; 0 before the first episode."""
     final = jnp.array(spec.cost_limits)
     unit = jnp.where(final > 0, final, 1.0)
     target = (1 - config.safety_margin) * limits_now(config, spec, control)

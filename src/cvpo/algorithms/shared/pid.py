@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 
 class PIDGains(NamedTuple):
@@ -24,8 +24,8 @@ class PIDGains(NamedTuple):
 class PIDState(NamedTuple):
     """A controller's memory, part of the learner's state."""
 
-    integral: jax.Array  # [m] the integral part of the multiplier, in [0, maximum]
-    smoothed: jax.Array  # [m] running mean of the cost; infinite before the first one
+    integral: Float[Array, " m"]  # [m] the integral part of the multiplier, in [0, maximum]
+    smoothed: Float[Array, " m"]  # [m] running mean of the cost; infinite before the first one
 
 
 def pid_init(constraints: int) -> PIDState:
@@ -34,12 +34,12 @@ def pid_init(constraints: int) -> PIDState:
 
 def pid_update(
     state: PIDState,
-    cost: jax.Array,
-    limit: jax.Array,
+    cost: Float[Array, " m"],
+    limit: Float[Array, " m"],
     gains: PIDGains,
     smoothing: float = 0.0,
     maximum: float = math.inf,
-) -> tuple[PIDState, jax.Array]:
+) -> tuple[PIDState, Float[Array, " m"]]:
     """The controller after a measured cost [m], and the multipliers [m] in [0, maximum] (Algorithm 2 of Stooke et al.).
 
     The integral never leaves [0, maximum], so that time spent within the limit, or at the maximum, is not held against
