@@ -8,7 +8,7 @@ from typing import Any
 
 from cvpo.errors import did_you_mean
 from cvpo.experiments.spec import RunSpec
-from cvpo.tasks import TASKS
+from cvpo.tasks import PAPER_TASKS
 
 # The algorithm of each method, its settings beyond the preset, and whether it learns from a replay.
 METHODS: dict[str, tuple[str, dict[str, Any], bool]] = {
@@ -84,7 +84,7 @@ def paper_grid(
 ) -> list[RunSpec]:
     """The runs of the paper, or those of some tasks and methods; the first seed of all comes first."""
     chosen = SCALES[_known("scale", scale, SCALES)]
-    tasks = [_known("task", task, TASKS) for task in tasks or TASKS]
+    tasks = [_known("task", task, PAPER_TASKS) for task in tasks or PAPER_TASKS]
     methods = [_known("method", method, METHODS) for method in methods or METHODS]
     specs = []
     for seed in range(max(chosen.seeds, chosen.baseline_seeds) if seeds is None else seeds):
@@ -93,7 +93,7 @@ def paper_grid(
                 if seeds is None and seed >= (chosen.seeds if method == "cvpo" else chosen.baseline_seeds):
                     continue
                 algorithm, settings, replay = METHODS[method]
-                epoch = EPISODES * TASKS[task].episode_length
+                epoch = EPISODES * PAPER_TASKS[task].episode_length
                 asked = chosen.longer.get(task, chosen.steps) if replay else chosen.on_policy_steps
                 steps = -(-asked // epoch) * epoch  # whole epochs
                 specs.append(RunSpec(task, algorithm, steps, seed, preset=preset or chosen.preset, config=settings))

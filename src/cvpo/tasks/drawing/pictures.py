@@ -2,17 +2,16 @@
 
 import numpy as np
 
-from cvpo.tasks.circle import Circle
 from cvpo.tasks.drawing import topdown
 from cvpo.tasks.drawing.camera import Camera
-from cvpo.tasks.navigation import Navigation
 from cvpo.tasks.table import Task
+from cvpo.tasks.worlds import World
 
 
 class Painter:
     """Remembers the episodes as they run, and draws them."""
 
-    def __init__(self, task: Task, world: Navigation | Circle, view: str, cost_limit: float):
+    def __init__(self, task: Task, world: World, view: str, cost_limit: float):
         self._task, self._world, self._cost_limit = task, world, cost_limit
         self._camera = Camera(world.physics.model, world.extent) if view == "3d" else None
         num_envs = len(world.physics.state)
