@@ -157,7 +157,7 @@ def test_a_touch_is_a_contact_of_the_simulated_solids_in_any_sub_step(task):
     env = make(task)
     world, physics = env.world, env.world.physics
     model = physics.model
-    solids = {model.geom(f"button{i}").id: i for i in range(4)}
+    solids = {model.geom(f"buttons{i}").id: i for i in range(4)}
     data, touches = mujoco.MjData(model), 0
     rng = np.random.default_rng(1)
     for step in range(300):

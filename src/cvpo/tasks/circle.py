@@ -24,7 +24,7 @@ class Circle:
     """N worlds of Car-Circle; when an episode ends is for others to say."""
 
     extent = 10.5
-    follows = False
+    follows = side_view = False
     action_range = np.array([[-1.0, -1.0], [1.0, 1.0]])
     observation_size = 8
 

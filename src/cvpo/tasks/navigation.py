@@ -56,7 +56,7 @@ class Navigation:
         self.step_seconds = _SUBSTEPS * self.physics.model.opt.timestep
         self.action_range = np.array([[-1.0] * self.physics.model.nu, [1.0] * self.physics.model.nu])
         self.observation_size = task.observation_size
-        self.follows = task.arena > _WIDE
+        self.follows, self.side_view = task.arena > _WIDE, False
         self.extent = 1.25 * (_NEAR if self.follows else task.arena)
 
         counts = [objects.number for objects in task.objects]
@@ -317,7 +317,8 @@ class Navigation:
 
     def _wall_marks(self) -> list[Shape]:
         """The sides beyond the walls, as far as the picture shows."""
-        walls, far = self.task.walls, 4.0 * self.extent
+        walls = self.task.walls
+        far = 2.0 * max(2.0 * self.extent, walls.length)
         marks: list[Shape] = []
         for x, y in walls.places():
             corners = [(x, -far), (x, far), (np.sign(x) * far, far), (np.sign(x) * far, -far)]

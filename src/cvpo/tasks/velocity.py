@@ -57,7 +57,7 @@ class Velocity:
         bodies = model.nbody
         self._felt = np.zeros((num_envs, bodies * 22 + model.nv if runner.inner else 0))
         self.observation_size = runner.observation_size
-        self.extent, self.follows = 2.0, True
+        self.extent, self.follows, self.side_view = 2.0, True, runner.side_view
 
     def begin(self, envs: np.ndarray) -> None:
         """Start an episode in the worlds `envs` [n]: near the robot's rest."""

@@ -27,6 +27,7 @@ class World(Protocol):
       step_seconds: simulated seconds of a step.
       action_range: [2, actions] the smallest and the largest action.
       extent, follows: half the side of what a picture shows, in metres, and whether it follows the robot.
+      side_view: whether the picture is from the side.
     """
 
     physics: Physics
@@ -34,6 +35,7 @@ class World(Protocol):
     action_range: np.ndarray
     extent: float
     follows: bool
+    side_view: bool
 
     def begin(self, envs: np.ndarray) -> None: ...
     def advance(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]: ...
