@@ -21,7 +21,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Algorithm, Info, Params, Spec, State, Transition
+from cvpo.algorithms.base import Algorithm, Params, Scalars, Spec, State, Transition, UpdateMetrics
 from cvpo.algorithms.config import LoopConfig, OffPolicyConfig
 from cvpo.envs.rollout import Act, Progress, make_act, make_random_act
 from cvpo.errors import BadValue
@@ -69,18 +69,18 @@ class Learner(abc.ABC):
         return self.act
 
     @abc.abstractmethod
-    def learn(self, epoch: int, rollout: Transition, key: jax.Array, progress: Progress) -> Info:
+    def learn(self, epoch: int, rollout: Transition, key: jax.Array, progress: Progress) -> Scalars:
         """Learn from an epoch's rollout [H, N]; what there is to say about it."""
 
 
 class OnPolicyLearner(Learner):
     """One update for each epoch, from its rollout."""
 
-    def learn(self, epoch: int, rollout: Transition, key: jax.Array, progress: Progress) -> Info:
+    def learn(self, epoch: int, rollout: Transition, key: jax.Array, progress: Progress) -> Scalars:
         # The policy learns from the rollout as it saw it, so what the rollout tells of scales comes afterwards.
-        state, info = self._update(self.state, rollout, key)
+        state, metrics = self._update(self.state, rollout, key)
         self.state = jax.block_until_ready(self._observe(state, rollout))
-        return info
+        return metrics.of(1)
 
 
 class OffPolicyLearner(Learner):
@@ -100,7 +100,7 @@ class OffPolicyLearner(Learner):
         self.act = make_act(algorithm, config.noiseless_envs)
         self._random_act = make_random_act(spec)
         self._replay: replay.Replay
-        self._nothing: Info | None = None
+        self._nothing: UpdateMetrics | None = None
         self._chunk = jax.jit(self._updates)
         self._one_traced = jax.jit(self._one, inline=True)  # once, for its shapes and for its place in the loop
 
@@ -115,16 +115,16 @@ class OffPolicyLearner(Learner):
     def acting(self, epoch: int) -> Act:
         return self._random_act if epoch < self._config.random_epochs else self.act
 
-    def learn(self, epoch: int, rollout: Transition, key: jax.Array, progress: Progress) -> Info:
+    def learn(self, epoch: int, rollout: Transition, key: jax.Array, progress: Progress) -> Scalars:
         self.state = self._observe(self.state, rollout)
         self._replay = replay.add(self._replay, rollout)
         updates = self._updates_before(epoch + 1) - self._updates_before(epoch)
         return self.update(updates, key, progress) if updates else {}
 
-    def update(self, updates: int, key: jax.Array, progress: Progress) -> Info:
+    def update(self, updates: int, key: jax.Array, progress: Progress) -> Scalars:
         """So many gradient steps on the replay, in compiled chunks that end often enough for a live display."""
         if self._nothing is None:
-            self._nothing = before_any(jax.eval_shape(self._one_traced, self.state, self._replay, key)[1])
+            self._nothing = UpdateMetrics.before_any(jax.eval_shape(self._one_traced, self.state, self._replay, key)[1])
         # The sums go from chunk to chunk, so that their rounding does not depend on where one ended.
         carry = (self.state, self._nothing)
         done, size = 0, 8
@@ -136,38 +136,25 @@ class OffPolicyLearner(Learner):
             done, size = stop, max(8, int(rate * CHUNK_SECONDS))
             progress(done / updates)
         self.state, total = carry
-        return {name: x if is_max(name) else x / updates for name, x in total.items()}
+        return total.of(updates)
 
     def _updates_before(self, epoch: int) -> int:
         """Gradient steps due before an epoch begins: whole numbers that keep to the ratio over the run."""
         return math.floor(self._config.update_ratio * epoch * self.epoch_steps + 1e-9)
 
-    def _one(self, state: State, memory: replay.Replay, key: jax.Array) -> tuple[State, Info]:
+    def _one(self, state: State, memory: replay.Replay, key: jax.Array) -> tuple[State, UpdateMetrics]:
         sample_key, update_key = jax.random.split(key)
         batch = replay.sample(memory, sample_key, self._config.sequences, self._config.n_step)
         return self.algorithm.update(state, batch, update_key)
 
     def _updates(
-        self, carry: tuple[State, Info], memory: replay.Replay, key: jax.Array, start: int, stop: int
-    ) -> tuple[State, Info]:
+        self, carry: tuple[State, UpdateMetrics], memory: replay.Replay, key: jax.Array, start: int, stop: int
+    ) -> tuple[State, UpdateMetrics]:
         """The updates from `start` to `stop`. The bounds are data, so chunks of any length share one program."""
 
-        def body(i: jax.Array, carry: tuple[State, Info]) -> tuple[State, Info]:
-            state, seen = carry
-            state, info = self._one_traced(state, memory, jax.random.fold_in(key, i))
-            return state, merge_info(seen, info)
+        def body(i: jax.Array, carry: tuple[State, UpdateMetrics]) -> tuple[State, UpdateMetrics]:
+            state, total = carry
+            state, metrics = self._one_traced(state, memory, jax.random.fold_in(key, i))
+            return state, total.plus(metrics)
 
         return jax.lax.fori_loop(start, stop, body, carry)
-
-
-def is_max(name: str) -> bool:
-    """Whether a value of `update` is reported as its largest over the epoch instead of its mean."""
-    return name.endswith("_max")
-
-
-def before_any(shapes: Info) -> Info:
-    return {name: jnp.full(x.shape, -jnp.inf if is_max(name) else 0.0, x.dtype) for name, x in shapes.items()}
-
-
-def merge_info(a: Info, b: Info) -> Info:
-    return {name: jnp.maximum(a[name], b[name]) if is_max(name) else a[name] + b[name] for name in b}

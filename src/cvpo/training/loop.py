@@ -16,10 +16,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from cvpo.algorithms.base import Spec, Transition
+from cvpo.algorithms.base import Scalars, Spec, Transition
 from cvpo.algorithms.config import LoopConfig
 from cvpo.envs.adapter import Environments
 from cvpo.envs.rollout import Diverged, Progress, collect, episode_statistics, evaluate_policy
+from cvpo.metric_names import per_cost
 from cvpo.policies.policy import save_policy
 from cvpo.runs.checkpoint import CheckpointStore
 from cvpo.runs.directory import RunDirectory
@@ -131,7 +132,7 @@ class Loop:
         with self._phase("collect") as progress:
             return collect(self._environments, learner.acting(epoch), learner.policy, key, seeds, progress)
 
-    def _learn(self, epoch: int, rollout: Transition) -> dict[str, jax.Array]:
+    def _learn(self, epoch: int, rollout: Transition) -> Scalars:
         _, key = _keys(self._key, epoch)
         with self._phase("learn") as progress:
             info = self._learner.learn(epoch, rollout, key, progress)
@@ -198,7 +199,7 @@ class Loop:
 
     def _per_cost(self, name: str, values: Any) -> Metrics:
         """One value as `name`, several as `name_0`, `name_1`, ..."""
-        return {name + end: float(value) for end, value in zip(self._spec.cost_ends, values, strict=True)}
+        return {key: float(value) for key, value in per_cost(name, values).items()}
 
 
 @jax.jit

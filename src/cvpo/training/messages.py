@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cvpo.algorithms.base import Spec
+from cvpo.metric_names import cost_names
 
 
 def resume_hint(path: Path, source: str | None) -> str:
@@ -28,7 +29,8 @@ def stopped(signal_name: str, epoch: int, saved: int, hint: str) -> str:
 def summary(metrics: Mapping[str, Any], spec: Spec, path: Path, source: str | None) -> list[str]:
     """Lines for the end of a run: what the policy earns and costs, where the run is, and the next commands."""
     costs = [
-        _cost(metrics[f"eval/cost{end}"], limit) for end, limit in zip(spec.cost_ends, spec.cost_limits, strict=True)
+        _cost(metrics[name], limit)
+        for name, limit in zip(cost_names("eval/cost", spec.num_costs), spec.cost_limits, strict=True)
     ]
     duration = datetime.timedelta(seconds=round(metrics["wall_seconds"]))
     run = shlex.quote(str(path))
