@@ -10,11 +10,12 @@ import numpy as np
 
 from cvpo.envs.adapter import Environments, EnvSource
 from cvpo.envs.rollout import evaluate_policy
+from cvpo.policies import EVALUATION_EPISODES
 from cvpo.policies.policy import Policy, load
 
 
 def evaluate(
-    policy: Policy | str | Path, env: EnvSource | None = None, episodes: int = 10, seed: int = 0
+    policy: Policy | str | Path, env: EnvSource | None = None, episodes: int = EVALUATION_EPISODES, seed: int = 0
 ) -> dict[str, Any]:
     """Mean, spread and single values of the episodes' rewards and costs under the deterministic policy.
 
