@@ -26,7 +26,9 @@ def read_settings(path: Path, algorithm: str) -> dict[str, Any]:
         raise BadValue(f"the config file {path} is not {path.suffix[1:].upper()}: {error}") from None
     if not isinstance(settings, dict):
         found = {list: "a list", type(None): "null"}.get(type(settings), repr(settings))
-        raise BadValue(f'the config file {path} must hold names and values, such as {{"gamma": 0.99}}; it holds {found}')
+        raise BadValue(
+            f'the config file {path} must hold names and values, such as {{"gamma": 0.99}}; it holds {found}'
+        )
     return _of_a_run(settings, path, algorithm) if isinstance(settings.get("config"), dict) else settings
 
 

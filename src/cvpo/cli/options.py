@@ -17,5 +17,5 @@ def optional(metavar: str, default: str = "none") -> Any:
 
 RunPath = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 OtherEnv = Annotated[str | None, optional("TASK", "what it was trained on")]
-CostLimit = Annotated[tuple[float, ...], optional("FLOAT", "the task's own")]
+CostLimit = Annotated[tuple[float, ...], optional("FLOAT [FLOAT ...]", "the task's own")]
 RayAddress = Annotated[str | None, optional("ADDRESS")]

@@ -11,8 +11,8 @@ from cvpo.cli.options import RayAddress, Switch, optional
 
 def reproduce(
     scale: Literal["quick", "paper"] = "quick",
-    tasks: Annotated[tuple[str, ...], optional("TASK", "all five")] = (),
-    algorithms: Annotated[tuple[str, ...], optional("NAME", "all of the paper's")] = (),
+    tasks: Annotated[tuple[str, ...], optional("TASK [TASK ...]", "all five")] = (),
+    algorithms: Annotated[tuple[str, ...], optional("NAME [NAME ...]", "all of the paper's")] = (),
     seeds: Annotated[int | None, optional("INT", "the scale's")] = None,
     preset: Annotated[str | None, optional("NAME", "paper for the scale paper, else default")] = None,
     output: Path = Path("reproduction"),
@@ -20,7 +20,7 @@ def reproduce(
     ray: RayAddress = None,
     dry_run: Switch = False,
 ) -> None:
-    """Run the paper's experiments, or some of them, and draw its figures. The same command again continues after a stop.
+    """Run the paper's experiments, or some of them, and draw its figures. Run it again to continue after a stop.
 
     Args:
         scale: The paper's seeds and steps, or few enough of both for one night on a laptop.

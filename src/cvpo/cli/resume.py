@@ -29,7 +29,7 @@ def resume(
     """
     from cvpo.presets import make_config
     from cvpo.runs.directory import read_config
-    from cvpo.training import train as training
+    from cvpo.training.train import train
 
     saved = read_config(resume)
     source = saved.get("source", saved["env"])
@@ -38,7 +38,7 @@ def resume(
             f"{resume} was trained on an environment that a function made, {saved['env']}. Resume it from Python: "
             f"cvpo.train(THE_FUNCTION, ..., run_dir={str(resume)!r}, resume=True)"
         )
-    training.train(
+    train(
         source,
         saved["algorithm"],
         steps=saved["steps"] if steps is None else steps,

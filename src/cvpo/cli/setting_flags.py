@@ -29,7 +29,7 @@ def flags(config: Any) -> Any:
         kind = dataclasses.make_dataclass(f"{group.title().replace(' ', '')}Settings", fields, frozen=True)
         kind.__doc__ = ""  # else tyro shows the signature
         # The group's name is the heading of its flags and no part of them: --batch-size, not --critics.batch-size.
-        shown = Annotated[kind, tyro.conf.OmitArgPrefixes, tyro.conf.arg(name=group)]
+        shown: Any = Annotated[kind, tyro.conf.OmitArgPrefixes, tyro.conf.arg(name=group)]
         nested.append((group.replace(" ", "_"), shown, _default(kind())))
     return dataclasses.make_dataclass("Settings", nested, frozen=True)()
 

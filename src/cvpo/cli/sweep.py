@@ -14,7 +14,7 @@ def sweep(
     steps: int,
     algorithms: tuple[str, ...] = ("cvpo",),
     seeds: tuple[int, ...] = (1,),
-    set: Annotated[tuple[str, ...], optional("NAME=VALUES")] = (),
+    set: Annotated[tuple[str, ...], optional("NAME=VALUES [NAME=VALUES ...]")] = (),
     preset: str = "default",
     cost_limit: CostLimit = (),
     output: Path = Path("runs"),
@@ -24,7 +24,7 @@ def sweep(
     retries: int = 3,
     discard_checkpoints: Switch = False,
 ) -> None:
-    """Train every combination of tasks, algorithms, settings and seeds. The same command again continues after a stop.
+    """Train every combination of tasks, algorithms, settings and seeds. Run it again to continue after a stop.
 
     Args:
         tasks: Tasks or Gymnasium ids; module:id imports the module that registers the id.

@@ -1,6 +1,8 @@
 """`cvpo train`: its flags depend on the algorithm, and their defaults on the preset, a file and the task."""
 
+import contextlib
 import dataclasses
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,27 +69,21 @@ def train_command(arguments: Sequence[str]) -> Callable[..., None]:
     from_file = read_settings(first.config_file, name) if first.config_file else None
 
     # Which words are flags is known now, and so the task; only with it are the defaults known.
-    settings = flags(make_config(name, preset, from_file))
-    Everything = dataclasses.make_dataclass(
-        "Everything", [("options", Annotated[Options, UNNAMED]), ("settings", Annotated[type(settings), UNNAMED])]
-    )
-    task = _look(Everything, Everything(Options("", 0), settings), arguments).options.env
-    settings = flags(make_config(name, preset, from_file, task))
+    some_task = _all_arguments(flags(make_config(name, preset, from_file)))
+    task = _look(some_task, some_task(Options("", 0)), arguments).options.env
+    this_task = _all_arguments(flags(make_config(name, preset, from_file, task)))
 
-    def command(
-        options: Annotated[Options, UNNAMED],
-        settings: Annotated[type(settings), UNNAMED] = settings,  # type: ignore[valid-type]
-        logging: Annotated[Logging, tyro.conf.OmitArgPrefixes] = Logging(),  # noqa: B008
-    ) -> None:
+    def command(given: Any) -> None:
         """Train a policy. Every setting of the algorithm is a flag.
 
         The defaults shown are those of the algorithm, the preset and the task that are named beside --help.
 
         To resume a run that was stopped: cvpo train --resume RUN
         """
-        from cvpo.training import train as training
+        from cvpo.training.train import train
 
-        training.train(
+        options, logging = given.options, given.logging
+        train(
             options.env,
             name,
             steps=options.steps,
@@ -96,28 +92,31 @@ def train_command(arguments: Sequence[str]) -> Callable[..., None]:
             run_dir=options.run_dir,
             overwrite=options.overwrite,
             preset=preset,
-            config=make_config(name, overrides=settings_of(settings)),
+            config=make_config(name, overrides=settings_of(given.settings)),
             quiet=logging.quiet,
             tensorboard=logging.tensorboard,
             wandb=logging.wandb,
         )
 
+    command.__annotations__["given"] = Annotated[this_task, UNNAMED]
     return command
+
+
+def _all_arguments(settings: Any) -> Any:
+    """A dataclass of all that can be given, with `settings` as defaults."""
+    fields: list[Any] = [
+        ("options", Annotated[Options, UNNAMED]),
+        ("settings", Annotated[type(settings), UNNAMED], dataclasses.field(default=settings)),
+        ("logging", Annotated[Logging, tyro.conf.OmitArgPrefixes], dataclasses.field(default=Logging())),
+    ]
+    return dataclasses.make_dataclass("Train", fields, frozen=True)
 
 
 def _look(kind: Any, defaults: Any, arguments: Sequence[str]) -> Any:
     """A first look at some of the arguments, before all flags are known. It says nothing of mistakes: the command
     itself finds them again, and has the whole help to point to."""
-    try:
-        seen, _ = tyro.cli(
-            kind,
-            default=defaults,
-            args=arguments,
-            return_unknown_args=True,
-            add_help=False,
-            console_outputs=False,
-            registry=WHOLE_NUMBERS,
-        )
-    except SystemExit:
-        return defaults
-    return seen
+    with contextlib.suppress(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+        return tyro.cli(
+            kind, default=defaults, args=arguments, return_unknown_args=True, add_help=False, registry=WHOLE_NUMBERS
+        )[0]
+    return defaults

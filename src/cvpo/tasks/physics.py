@@ -4,6 +4,8 @@ import mujoco
 import numpy as np
 from mujoco.rollout import Rollout
 
+from cvpo.errors import BadValue
+
 _CONTROL = mujoco.mjtState.mjSTATE_CTRL.value | mujoco.mjtState.mjSTATE_MOCAP_POS.value
 _PHYSICS = mujoco.mjtState.mjSTATE_FULLPHYSICS.value
 
@@ -23,7 +25,7 @@ class Physics:
 
     def __init__(self, model: mujoco.MjModel, num_envs: int, substeps: int, threads: int = 1):
         if threads < 1:
-            raise ValueError(f"threads must be at least 1, got {threads}")
+            raise BadValue(f"threads must be at least 1, got {threads}")
         self.model = model
         self._rollout = Rollout(nthread=threads if threads > 1 else 0)
         self._models = [model] * num_envs

@@ -9,6 +9,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from cvpo.errors import BadValue
 from cvpo.tasks import placement, robots
 from cvpo.tasks.circle import Circle
 from cvpo.tasks.drawing.pictures import Painter
@@ -60,13 +61,13 @@ class TaskVectorEnv(VectorEnv):
           shown_limit: the cost limit that the view from above names; the task's own if not given.
         """
         if num_envs < 1:
-            raise ValueError(f"num_envs must be at least 1, got {num_envs}")
+            raise BadValue(f"num_envs must be at least 1, got {num_envs}")
         choices = (("start", start, _PLACES), ("layout", layout, _PLACES), ("view", view, _VIEWS))
         for option, value, known in choices:
             if value not in known:
-                raise ValueError(f"{option} must be one of {known}, got {value!r}")
+                raise BadValue(f"{option} must be one of {known}, got {value!r}")
         if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}")
+            raise BadValue(f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}")
         self.task = TASKS[task]
         self.num_envs = num_envs
         self.render_mode = render_mode
@@ -98,12 +99,12 @@ class TaskVectorEnv(VectorEnv):
         else:
             seeds = list(seed)
         if len(seeds) != self.num_envs:
-            raise ValueError(f"a sequence of seeds needs one per environment: {self.num_envs}, got {len(seeds)}")
+            raise BadValue(f"a sequence of seeds needs one per environment: {self.num_envs}, got {len(seeds)}")
         for env in envs.tolist():
             if seeds[env] is not None:
                 self.rngs[env] = seeding.np_random(seeds[env])[0]
         if not self._started and len(envs) < self.num_envs:
-            raise ValueError("the first reset must be of all environments: leave reset_mask out")
+            raise BadValue("the first reset must be of all environments: leave reset_mask out")
         self._begin(envs)
         return self.world.observe(), {}
 
@@ -155,7 +156,7 @@ class TaskVectorEnv(VectorEnv):
     def set_state(self, state: dict[str, np.ndarray]) -> None:
         """Continue exactly from what `get_state` returned, of this or of an equally made environment."""
         if len(state["elapsed"]) != self.num_envs:
-            raise ValueError(
+            raise BadValue(
                 f"this state is of {len(state['elapsed'])} environments, but there are {self.num_envs}: "
                 f"make the environment with num_envs={len(state['elapsed'])}"
             )
@@ -186,17 +187,17 @@ class TaskVectorEnv(VectorEnv):
         actions = np.asarray(actions, dtype=float)
         shape = (self.num_envs, self.task.action_size)
         if actions.shape != shape:
-            raise ValueError(f"actions must have shape {shape}, got {actions.shape}")
+            raise BadValue(f"actions must have shape {shape}, got {actions.shape}")
         if np.isnan(actions).any():
             env = int(np.isnan(actions).any(axis=1).argmax())
-            raise ValueError(f"actions must be numbers, got {actions[env].tolist()} for environment {env}")
+            raise BadValue(f"actions must be numbers, got {actions[env].tolist()} for environment {env}")
         return np.clip(actions, -1.0, 1.0)
 
     def _checked_mask(self, mask: Any) -> np.ndarray:
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
-            raise ValueError(f"reset_mask must be a boolean array of shape ({self.num_envs},), got {mask!r}")
+            raise BadValue(f"reset_mask must be a boolean array of shape ({self.num_envs},), got {mask!r}")
         if not mask.any():
-            raise ValueError("reset_mask must choose at least one environment, got none")
+            raise BadValue("reset_mask must choose at least one environment, got none")
         return mask
 
 
@@ -206,7 +207,7 @@ def _make_world(
     robot, goal = task.name.split("-")
     if goal == "Circle":
         if (start, layout) != ("fixed", "fixed"):
-            raise ValueError(
+            raise BadValue(
                 f"start and layout belong to the Goal and Button tasks, got start={start!r}, layout={layout!r}: "
                 f"leave them out, as {task.name} always draws its start from a ring"
             )
