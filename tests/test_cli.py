@@ -213,7 +213,7 @@ def test_the_config_of_a_run_is_a_file_of_settings(tmp_path, trained, capsys):
         ("s.json", b"3", "it holds 3"),
         ("s.json", b"\x80\x00\xff", "is not text"),
         ("s.yaml", b"a: 1", "must end in .json or .toml"),
-        ("s.json", b'{"gama": 1}', "no setting 'gama'; did you mean 'gamma'"),
+        ("s.json", b'{"gama": 1}', "cvpo has no setting 'gama'; did you mean 'gamma'"),
         ("s.json", b'{"gamma": "high"}', "gamma must be float, got 'high'"),
         ("none.json", None, "cannot be read: No such file"),
     ],
