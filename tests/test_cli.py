@@ -9,6 +9,7 @@ import pytest
 
 import cvpo
 from cvpo import cli
+from cvpo.algorithms.config import GROUPS
 from cvpo.cli.app import COMMANDS
 from cvpo.tasks import TASKS
 
@@ -95,6 +96,14 @@ def test_every_setting_is_a_flag_with_a_default_and_a_line_of_help(capsys):
             assert f"--{setting.replace('_', '-')}" in text
         assert settings_of(flags(config)) == vars(config)
         assert "Discount of reward and cost." in help_texts(type(config))["gamma"]
+
+
+def test_flags_come_in_groups_the_everyday_ones_first(capsys):
+    text = help_of(capsys, "train")
+    titles = "positional", "options", *(f"{group} options" for group in GROUPS)
+    order = [re.search(rf"^.{{0,4}}{title}", text, re.MULTILINE).start() for title in titles]
+    assert order == sorted(order)
+    assert order[1] < text.index("--steps") < text.index("--algorithm") < order[2]
 
 
 def test_help_shows_the_defaults_of_the_task_and_the_preset(capsys):
@@ -230,7 +239,7 @@ def test_the_paper_preset_has_the_papers_table(trained):
     config = trained[0]["config"]
     assert (config.hidden, config.batch_size, config.particles, config.mstep_iterations) == ((256, 256), 300, 32, 6)
     assert (config.kl_estep, config.kl_mean, config.kl_scale) == (0.1, 0.001, 0.0001)
-    assert (config.polyak, config.gamma, config.envs, config.cost_level) == (0.995, 0.99, 20, "critic")
+    assert (config.polyak, config.gamma, config.envs, config.cost_signal) == (0.995, 0.99, 20, "critic")
 
 
 def test_a_task_may_have_settings_of_its_own(trained):

@@ -32,7 +32,7 @@ def resume(
     from cvpo.training.train import train
 
     saved = read_config(resume)
-    source = saved.get("source", saved["env"])
+    source = saved["source"]
     if source is None:
         raise UserError(
             f"{resume} was trained on an environment that a function made, {saved['env']}. Resume it from Python: "

@@ -9,22 +9,21 @@ from typing import Annotated, Any
 import docstring_parser
 import tyro
 
+from cvpo.algorithms.config import grouped_fields
+
 
 def flags(config: Any) -> Any:
     """A dataclass with one field for each group of settings; its defaults are those of `config`.
 
     tyro shows each nested dataclass as a group of flags. The settings stay one flat dataclass everywhere else.
     """
-    groups: dict[str, list[Any]] = {}
-    for field in dataclasses.fields(config):
-        groups.setdefault(field.metadata.get("group", "algorithm"), []).append(field.name)
     hints = typing.get_type_hints(type(config))
     texts = help_texts(type(config))
     nested = []
-    for group, names in groups.items():
+    for group, members in grouped_fields(type(config)).items():
         fields = [
-            (name, Annotated[hints[name], tyro.conf.arg(help=texts.get(name))], _default(getattr(config, name)))
-            for name in names
+            (name, Annotated[hints[name], tyro.conf.arg(help=texts[name])], _default(getattr(config, name)))
+            for name in (field.name for field in members)
         ]
         kind = dataclasses.make_dataclass(f"{group.title().replace(' ', '')}Settings", fields, frozen=True)
         kind.__doc__ = ""  # else tyro shows the signature
