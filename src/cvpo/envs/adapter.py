@@ -15,13 +15,13 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from cvpo.envs.spaces import Layout, flatten, layout_of, size_of
-from cvpo.errors import did_you_mean
+from cvpo.errors import BadValue, did_you_mean
 from cvpo.tasks.table import TASKS, find_task
 
 EnvSource = str | Callable[[], gym.Env]
 
 
-class BadEnvironment(ValueError):
+class BadEnvironment(BadValue):
     """An environment that cannot be learned from, with the reason and the remedy."""
 
 

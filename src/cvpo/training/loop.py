@@ -21,6 +21,7 @@ from cvpo.algorithms.base import Algorithm, Scalars, Spec, State, Transition, Up
 from cvpo.algorithms.config import LoopConfig, OffPolicyConfig
 from cvpo.envs.adapter import Environments
 from cvpo.envs.rollout import Diverged, collect, episode_statistics, evaluate_policy, make_act, make_random_act
+from cvpo.errors import BadValue
 from cvpo.metric_names import per_cost
 from cvpo.policies.policy import save_policy
 from cvpo.runs.checkpoint import CheckpointStore
@@ -223,7 +224,7 @@ def replay_epochs(config: LoopConfig, spec: Spec) -> int:
         return 0
     steps = spec.episode_length * config.envs
     if config.replay_capacity < steps:
-        raise ValueError(
+        raise BadValue(
             f"replay_capacity {config.replay_capacity} does not hold one epoch of {steps} steps "
             f"({spec.episode_length} in each of {config.envs} environments); raise it or lower envs"
         )

@@ -17,6 +17,8 @@ from cvpo.algorithms.base import Spec
 from cvpo.algorithms.config import LoopConfig
 from cvpo.algorithms.registry import lookup
 from cvpo.envs.adapter import Environments, EnvSource, check_known
+from cvpo.errors import BadValue
+from cvpo.inputs import whole_number
 from cvpo.policies.policy import Policy, build, load
 from cvpo.presets import make_config
 from cvpo.runs.directory import CONFIG, RunDirectory, RunDirectoryError, read_config, read_metrics
@@ -70,12 +72,11 @@ def train(
     """
     entry = lookup(algorithm)
     check_known(env)
-    check_numbers(steps, seed)
-    steps, seed = int(steps), int(seed)  # NumPy's too
+    steps, seed = check_numbers(steps, seed)
     settings = config if isinstance(config, LoopConfig) else make_config(algorithm, preset, config, env)
     if type(settings) is not entry.config:
         ours, theirs = (f"{kind.__module__}.{kind.__qualname__}" for kind in (entry.config, type(settings)))
-        raise TypeError(f"{algorithm} takes {ours}, got {theirs}")
+        raise BadValue(f"{algorithm} takes {ours}, got {theirs}")
     limits = resolve_limits(env, algorithm, cost_limit)
     make_environments = environment_maker(env, settings, limits)
     with make_environments(settings.envs) as environments, make_environments(settings.eval_episodes) as evaluations:
@@ -105,10 +106,9 @@ def train(
     return Run(path)
 
 
-def check_numbers(steps: int, seed: int) -> None:
-    for name, value, least in (("steps", steps, 1), ("seed", seed, 0)):
-        if not value >= least:
-            raise ValueError(f"{name} must be >= {least}, got {value}")
+def check_numbers(steps: Any, seed: Any) -> tuple[int, int]:
+    """Steps and seed as Python's integers, of NumPy's or of a float such as 1e6 too."""
+    return whole_number("steps", steps, 1), whole_number("seed", seed, 0)
 
 
 def resolve_limits(env: EnvSource, algorithm: str, cost_limit: float | Sequence[float] | None) -> tuple[float, ...]:
@@ -118,13 +118,13 @@ def resolve_limits(env: EnvSource, algorithm: str, cost_limit: float | Sequence[
             return (float(task.cost_limit),)
         if not lookup(algorithm).constrained:
             return (math.inf,)
-        raise ValueError(f"{algorithm} needs a cost_limit: the cost per episode that the policy must stay below")
+        raise BadValue(f"{algorithm} needs a cost_limit: the cost per episode that the policy must stay below")
     limits = tuple(float(limit) for limit in np.atleast_1d(np.asarray(cost_limit, float)))
     for limit in limits:
         if not limit >= 0:
-            raise ValueError(f"cost_limit must be >= 0, got {limit}")
+            raise BadValue(f"cost_limit must be >= 0, got {limit}")
     if not limits:
-        raise ValueError("cost_limit must name at least one limit, got none")
+        raise BadValue("cost_limit must name at least one limit, got none")
     return limits
 
 
