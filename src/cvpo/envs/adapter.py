@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import multiprocessing
 import reprlib
 import signal
 from collections.abc import Callable, Sequence
@@ -301,7 +302,8 @@ def _make_one(
 
 def _make_in_process(make: Callable[[], gym.Env]) -> gym.Env:
     """In a process of its own. Ctrl-C reaches it too, but it is the training process that says when to stop."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if multiprocessing.parent_process() is not None:  # the training process makes one too, to look at its spaces
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     return make()
 
 
