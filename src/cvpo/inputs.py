@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import numbers
 import re
+from fractions import Fraction
 from typing import Any
 
 from cvpo.errors import BadValue
 
 _SUFFIXES = {"": 1, "k": 10**3, "m": 10**6}
-_NUMBER = re.compile(r"([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[+-]?\d+)?)([km]?)", re.IGNORECASE)
+_NUMBER = re.compile(r"([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[+-]?\d{1,2})?)([km]?)", re.IGNORECASE)
 
 
 def whole_number(name: str, value: Any, least: int | None = None) -> int:
@@ -32,11 +33,7 @@ def parse_whole_number(text: str) -> int:
     if match is None:
         raise BadValue(f"{text!r} is not a whole number; 200000, 2e5 and 200k are")
     digits, suffix = match.groups()
-    try:
-        number = int(digits)  # exact, however large
-    except ValueError:
-        number = float(digits)  # type: ignore[assignment]
-    number *= _SUFFIXES[suffix.lower()]
-    if number != int(number):
+    number = Fraction(digits.replace("_", "")) * _SUFFIXES[suffix.lower()]
+    if number.denominator != 1:
         raise BadValue(f"{text} is not a whole number")
     return int(number)

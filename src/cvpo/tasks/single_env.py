@@ -1,5 +1,7 @@
 """The single environment: the vector environment of one."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -14,7 +16,7 @@ class TaskEnv(gymnasium.Env):
 
     metadata = {"render_modes": TaskVectorEnv.metadata["render_modes"], "render_fps": 10}  # noqa: RUF012
 
-    def __init__(self, task: str | Task, **options: Any):
+    def __init__(self, task: str | Path | Mapping[str, Any] | Task, **options: Any):
         self.vector = TaskVectorEnv(task, 1, **options)
         self.metadata = {
             "render_modes": self.metadata["render_modes"],

@@ -78,7 +78,7 @@ def train(
     entry = lookup(algorithm)
     check_known(env)
     steps, seed = check_numbers(steps, seed)
-    settings = config if isinstance(config, LoopConfig) else make_config(algorithm, preset, _plain(config), env)
+    settings = config if isinstance(config, LoopConfig) else make_config(algorithm, preset, config, env)
     if type(settings) is not entry.config:
         ours, theirs = (f"{kind.__module__}.{kind.__qualname__}" for kind in (entry.config, type(settings)))
         raise BadValue(f"{algorithm} takes {ours}, got {theirs}")
@@ -134,15 +134,6 @@ def train(
 def check_numbers(steps: Any, seed: Any) -> tuple[int, int]:
     """Both as Python's integers; refuses what is none."""
     return whole_number("steps", steps, 1), whole_number("seed", seed, 0)
-
-
-def _plain(settings: Any) -> Any:
-    """Settings with Python's numbers in place of NumPy's, which JSON does not hold."""
-    if isinstance(settings, np.generic | np.ndarray):
-        return settings.tolist()
-    if isinstance(settings, dict):
-        return {name: _plain(value) for name, value in settings.items()}
-    return type(settings)(map(_plain, settings)) if isinstance(settings, list | tuple) else settings
 
 
 def begun_with(path: Path) -> int | None:
