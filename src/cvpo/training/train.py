@@ -29,7 +29,7 @@ from cvpo.runs.sinks import Sink, TensorBoardSink, WandbSink, check_sinks
 from cvpo.tasks.table import find_task
 from cvpo.training import compute, messages
 from cvpo.training.display import Display
-from cvpo.training.interrupts import Interrupted, TrainingInterrupts
+from cvpo.training.interrupts import TrainingInterrupts
 from cvpo.training.learners import make_learner
 from cvpo.training.loop import Loop, epochs_of
 
@@ -113,21 +113,18 @@ def train(
             "config": dataclasses.asdict(settings),
             "spec": dataclasses.asdict(spec),
         }
-        try:
-            interrupts.check()
-            with open_run(path, description, resume, overwrite) as directory, keeping_errors(path):
-                display.last_word = messages.resume_hint(path, environments.source)
-                if warning := messages.flattened_images(environments.layout):
-                    display.message(warning)
-                loop = Loop(
-                    algorithm, learner, settings, spec, environments, evaluations, directory, seed, display, interrupts
-                )
-                with display:
-                    loop.run(steps, make_sinks(directory, tensorboard, wandb))
-                for line in messages.summary(read_metrics(path)[-1], spec, path, environments.source):
-                    display.message(line)
-        except Interrupted as stop:
-            raise stop.as_exit() from None
+        interrupts.check()
+        with open_run(path, description, resume, overwrite) as directory, keeping_errors(path):
+            display.last_word = messages.resume_hint(path, environments.source)
+            if warning := messages.flattened_images(environments.layout):
+                display.message(warning)
+            loop = Loop(
+                algorithm, learner, settings, spec, environments, evaluations, directory, seed, display, interrupts
+            )
+            with display:
+                loop.run(steps, make_sinks(directory, tensorboard, wandb))
+            for line in messages.summary(read_metrics(path)[-1], spec, path, environments.source):
+                display.message(line)
     return Run(path)
 
 
