@@ -284,7 +284,7 @@ def test_bad_settings(tmp_path, options, message):
 
 def test_settings_of_another_method_are_refused(tmp_path):
     for algorithm, settings in (("sac", sac.LagConfig()), ("sac-lag", sac.Config())):
-        with pytest.raises(TypeError, match=rf"{algorithm} takes .*sac\.(Lag)?Config, got .*sac\.(Lag)?Config"):
+        with pytest.raises(ValueError, match=rf"{algorithm} takes .*sac\.(Lag)?Config, got .*sac\.(Lag)?Config"):
             bandit(tmp_path, algorithm=algorithm, config=settings)
 
 
