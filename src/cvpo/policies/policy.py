@@ -58,7 +58,7 @@ class Policy:
         source: str | None = self.info["source"]
         if source is None:
             raise BadValue(
-                f"the policy was trained on an environment that a function made, {self.info['environment']}, which its "
+                f"the policy was trained on an environment that a callable made, {self.info['environment']}, which its "
                 "name alone does not make again; pass env"
             )
         return source
