@@ -55,6 +55,13 @@ class Transition(NamedTuple):
     ended: jax.Array  # [...] bool: last step of its episode, terminated or cut by time
 
 
+class Portable(NamedTuple):
+    """A policy's parameters by names, and a description in JSON's types of how to act by them: docs/policy_file.md."""
+
+    description: dict[str, Any]
+    arrays: dict[str, jax.Array]
+
+
 class Algorithm(NamedTuple):
     """A learner as pure functions over one state; all are traced by JAX.
 
@@ -65,6 +72,7 @@ class Algorithm(NamedTuple):
     update(state, batch, key) -> (state, info)  off-policy: batch is Transition [B] (or [B, n]), called many times an
                                                 epoch; on-policy: batch is the rollout [H, N], called once an epoch
     describe() -> str              one line for the start of a run, may be empty
+    portable(params) -> Portable   the same parameters for what acts without JAX: the policy file
     """
 
     init: Callable[[Key], State]
@@ -73,6 +81,7 @@ class Algorithm(NamedTuple):
     update: Callable[[State, Transition, Key], tuple[State, Info]]
     observe: Callable[[State, Transition], State] = lambda state, rollout: state
     describe: Callable[[], str] = lambda: ""
+    portable: Callable[[Params], Portable] | None = None
 
 
 def in_first_episode(ended: Any) -> Any:

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from cvpo.envs.adapter import EnvSource, make_plain
+from cvpo.policies.files import Which
 from cvpo.policies.policy import load
 from cvpo.tasks.drawing.film import write_film
 from cvpo.tasks.table import find_task
@@ -22,6 +23,7 @@ def render(
     seed: int = 0,
     fps: int = 30,
     view: str | None = None,
+    which: Which = "newest",
 ) -> Path:
     """Film the deterministic policy of a run and return the file's path.
 
@@ -29,15 +31,15 @@ def render(
     env: if other than it was trained on; a callable must make an environment that renders.
     view: of a built-in task: "top" (from above) or "3d" (needs GL).
     """
-    policy = load(run)
+    policy = load(run, which)
     output = Path(output) if output is not None else Path(run) / "videos" / "episode.mp4"
     output.parent.mkdir(parents=True, exist_ok=True)
     source = env if env is not None else policy.trained_on()
     options: dict[str, Any] = {"view": view} if view is not None else {}
     if find_task(source):
-        options["shown_limit"] = policy.info["spec"]["cost_limits"][0]
+        options["shown_limit"] = policy.trained["cost_limits"][0]
     game: gym.Env = make_plain(source, render_mode="rgb_array", **options)
-    length = policy.info["spec"]["episode_length"]
+    length = policy.trained["episode_length"]
     frames: list[np.ndarray] = []
     try:
         for episode in range(episodes):

@@ -21,7 +21,7 @@ from cvpo.algorithms.base import Algorithm, Info, Spec, State, Transition
 from cvpo.algorithms.config import LoopConfig, OffPolicyConfig
 from cvpo.envs.adapter import Environments
 from cvpo.envs.rollout import Diverged, collect, episode_statistics, evaluate_policy, make_act, make_random_act
-from cvpo.policies.policy import save_policy
+from cvpo.policies.files import PolicyWriter
 from cvpo.runs.checkpoint import CheckpointStore
 from cvpo.runs.directory import RunDirectory
 from cvpo.runs.sinks import Sink
@@ -52,6 +52,7 @@ class Loop:
     ) -> None:
         self._name, self._algorithm, self._config, self._spec = name, algorithm, config, spec
         self._environments, self._evaluations, self._directory = environments, evaluations, directory
+        self._policies = PolicyWriter(directory.path, algorithm, name, config, spec, environments)
         self._seed = seed
         self._epoch_steps = spec.episode_length * config.envs
         noiseless = config.noiseless_envs if isinstance(config, OffPolicyConfig) else 0
@@ -126,8 +127,7 @@ class Loop:
                 }
                 # the checkpoint last: what is written without it is written again on resuming, with it never
                 self._directory.append_metrics(metrics)
-                params = self._algorithm.policy(state)
-                save_policy(self._directory.path, self._name, config, self._spec, self._environments, params, epoch)
+                self._policies.write(self._algorithm.policy(state), epoch)
                 store.save(epoch, jax.device_get(state), counters, rollout if ring else None)
                 saved = epoch
                 for sink in sinks:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Key, Params, Spec
+from cvpo.algorithms.base import Key, Params, Portable, Spec
 from cvpo.algorithms.cvpo import mstep
-from cvpo.algorithms.shared import networks
+from cvpo.algorithms.shared import networks, portable
 from cvpo.algorithms.shared.distributions import Gaussian, categorical_kl, gaussian_kl_mean, gaussian_kl_scale
 
 
@@ -27,6 +27,7 @@ class Head(NamedTuple):
     log_prob(params, obs, action) -> [B]
     fit(old, new, actions, weights [B, K]) -> (log likelihood of the weighted candidates, KLs [c] from old to new)
     entropy(distribution) -> [B]
+    portable(params) -> Portable
     """
 
     kl_names: tuple[str, ...]
@@ -37,6 +38,7 @@ class Head(NamedTuple):
     log_prob: Callable[[Params, jax.Array, jax.Array], jax.Array]
     fit: Callable[[Any, Any, jax.Array | None, jax.Array], tuple[jax.Array, jax.Array]]
     entropy: Callable[[Any], jax.Array]
+    portable: Callable[[Params], Portable]
 
 
 def gaussian_head(spec: Spec, hidden: Sequence[int], full_covariance: bool, initial_scale: float) -> Head:
@@ -71,6 +73,7 @@ def gaussian_head(spec: Spec, hidden: Sequence[int], full_covariance: bool, init
         log_prob=lambda params, obs, action: distribution(params, obs).log_prob(action[..., None, :])[..., 0],
         fit=fit,
         entropy=lambda policy: policy.entropy(),
+        portable=lambda params: portable.gaussian_policy(params, spec.action_size, initial_scale),
     )
 
 
@@ -95,4 +98,5 @@ def categorical_head(spec: Spec, hidden: Sequence[int]) -> Head:
         log_prob=lambda params, obs, action: distribution(params, obs).log_prob(action),
         fit=fit,
         entropy=lambda policy: policy.entropy(),
+        portable=portable.categorical_policy,
     )

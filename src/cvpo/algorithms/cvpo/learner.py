@@ -269,4 +269,4 @@ def make(config: Config, spec: Spec) -> Algorithm:
             return line
         return f"{line}; multipliers alone let M-steps out at times, see mstep/outside"
 
-    return Algorithm(init, lambda state: state.actor, head.act, update, observe, describe)
+    return Algorithm(init, lambda state: state.actor, head.act, update, observe, describe, head.portable)

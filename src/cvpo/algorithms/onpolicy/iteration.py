@@ -95,7 +95,7 @@ def make_algorithm(
             info[f"update/cost_value_loss{end}"] = errors[1 + i]
         return State(params, value_state, memory), info
 
-    return Algorithm(init, lambda state: state.policy, policy.act, update)
+    return Algorithm(init, lambda state: state.policy, policy.act, update, portable=policy.portable)
 
 
 def normalize(advantages: jax.Array) -> jax.Array:
