@@ -21,6 +21,9 @@ from cvpo.tasks.table import TASKS, find_task
 EnvSource = str | Callable[[], gym.Env]
 
 
+_PART = "cost_"
+
+
 class BadEnvironment(ValueError):
     """An environment that cannot be learned from, with the reason and the remedy."""
 
@@ -34,6 +37,7 @@ class Step(NamedTuple):
     costs: np.ndarray  # [N, m]
     terminated: np.ndarray  # [N]
     ended: np.ndarray  # [N]
+    parts: dict[str, np.ndarray] = {}  # noqa: RUF012  [N] each: what the environment says its cost consists of
 
 
 class CostEnv(gym.Wrapper):
@@ -73,7 +77,7 @@ class CostEnv(gym.Wrapper):
             reward = float(reward)
         except (TypeError, ValueError):
             raise BadEnvironment(f"{_name(self.env)} must give a number as reward, got {_short(reward)}") from None
-        return self._flat(obs), reward, terminated, truncated, {"costs": self._costs(info)}
+        return self._flat(obs), reward, terminated, truncated, {"costs": self._costs(info)} | _cost_parts(info)
 
     def _flat(self, obs: Any) -> np.ndarray:
         try:
@@ -140,6 +144,8 @@ class Environments:
             self.name = task.name if task else _name(probe)
             built_in = find_task(probe.spec.id) if probe.spec else None  # of a callable too
             self.episode_length = _time_limit(probe, built_in.episode_length if built_in else None)
+            # the most that a step can cost, if the environment says so: then bounds of the expected cost exist
+            self.max_step_cost = _max_step_cost(probe)
             self.layout: Layout = probe.get_wrapper_attr("layout")
             self._read_actions(probe.action_space)
             try:
@@ -206,6 +212,7 @@ class Environments:
             next_obs = obs.copy()
             next_obs[ended] = np.stack(list(infos["final_obs"][ended])).astype(np.float32)
         costs = np.asarray(costs, np.float32).reshape(self.count, self.num_costs)
+        parts = {name: self._of_step(infos, name, ended) for name in _part_names(infos)}
         return Step(
             obs=self._checked("observation", obs),
             next_obs=self._checked("observation", next_obs) if next_obs is not obs else obs,
@@ -213,7 +220,16 @@ class Environments:
             costs=self._checked("cost", costs),
             terminated=terminated,
             ended=ended,
+            parts=parts,
         )
+
+    def _of_step(self, infos: dict[str, Any], name: str, ended: np.ndarray) -> np.ndarray:
+        """An entry of the infos [N] as the step taken had it; an ended environment's are kept apart."""
+        nothing = np.zeros(self.count)
+        values = np.asarray(infos.get(name, nothing), float)
+        if ended.any():
+            values = np.where(ended, np.asarray(infos["final_info"].get(name, nothing), float), values)
+        return values
 
     def to_native(self, action: np.ndarray) -> np.ndarray:
         """Actions as the environment's own space has them."""
@@ -299,6 +315,20 @@ def _make_one(
     return env
 
 
+def _cost_parts(info: dict[str, Any]) -> dict[str, float]:
+    """The parts of a cost: numbers in info whose names begin with cost_, as info["cost_hazards"]."""
+    return {
+        name: float(value)
+        for name, value in info.items()
+        if name.startswith(_PART) and isinstance(value, (int, float, np.number, np.bool_))
+    }
+
+
+def _part_names(infos: dict[str, Any]) -> list[str]:
+    found = [*infos, *infos.get("final_info", {})]
+    return sorted({name for name in found if isinstance(name, str) and name.startswith(_PART)})
+
+
 def _make_in_process(make: Callable[[], gym.Env]) -> gym.Env:
     """In a process of its own. Ctrl-C reaches it too, but it is the training process that says when to stop."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -311,6 +341,11 @@ def _time_limit(env: gym.Env, own: int | None) -> int:
     if not limits:
         raise BadEnvironment(f"{_name(env)} states no time limit; set episode_length to the steps of an episode")
     return int(min(limits))
+
+
+def _max_step_cost(env: gym.Env) -> float | None:
+    value = getattr(env.unwrapped, "max_step_cost", None)
+    return None if value is None else float(value)
 
 
 def _enforced_limits(env: gym.Env) -> list[int]:
