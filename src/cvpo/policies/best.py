@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cvpo.metric_names import per_cost
+
 
 class Evaluation(NamedTuple):
     epoch: int
@@ -30,6 +32,5 @@ def best_epoch(metrics: Iterable[Mapping[str, Any]], limits: Sequence[float]) ->
 
 
 def _evaluation(line: Mapping[str, Any], limits: Sequence[float]) -> Evaluation:
-    names = ["eval/cost"] if len(limits) == 1 else [f"eval/cost_{i}" for i in range(len(limits))]
-    costs = np.array([line[name] for name in names])
+    costs = np.array([line[name] for name in per_cost("eval/cost", limits)])
     return Evaluation(int(line["epoch"]), float(line["eval/reward"]), bool((costs <= np.array(limits)).all()))

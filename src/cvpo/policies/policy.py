@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cvpo.envs.spaces import flatten
-from cvpo.errors import BadValue, UserError
+from cvpo.errors import BadValue
 from cvpo.policies.actor import Actor
 from cvpo.policies.files import Which, read_policy
 from cvpo.runs.array_file import Arrays
@@ -49,7 +49,7 @@ class Policy:
         """The name that makes the environment it was trained on."""
         source: str | None = self.trained["source"]
         if source is None:
-            raise UserError(
+            raise BadValue(
                 f"the policy was trained on an environment that a callable made, {self.trained['environment']}, which "
                 "its name alone does not make again; pass env"
             )
