@@ -34,6 +34,11 @@ class Meter(gym.Env):
         return np.zeros(7, np.float32), self.heat, self.time == self.length, False, info
 
 
+def timed(env=Meter):
+    """A meter that says when it ends at the latest: in 10 steps."""
+    return lambda: gym.wrappers.TimeLimit(env(), 10)
+
+
 @pytest.fixture(scope="module")
 def run(made):
     return made("cvpo").run
@@ -53,7 +58,7 @@ def expected(seeds):
 def test_every_episode_is_whole_and_from_its_seed(run):
     policy = cvpo.load(run)
     seeds = episode_seeds(3, 120)  # more than are run at once, and no multiple of it
-    with open_environments(policy, Meter, 120) as environments:
+    with open_environments(policy, timed(), 120) as environments:
         assert environments.count < 120
         ran = run_episodes(policy, environments, seeds)
     length, reward, cost = expected(seeds)
@@ -66,13 +71,13 @@ def test_every_episode_is_whole_and_from_its_seed(run):
 
 
 def test_more_episodes_begin_with_the_same_ones(run):
-    few, many = (cvpo.evaluate(run, Meter, episodes=n, seed=5) for n in (4, 9))
+    few, many = (cvpo.evaluate(run, timed(), episodes=n, seed=5) for n in (4, 9))
     assert many["costs"][:4] == few["costs"]
-    assert cvpo.evaluate(run, Meter, episodes=4, seed=6)["costs"] != few["costs"]
+    assert cvpo.evaluate(run, timed(), episodes=4, seed=6)["costs"] != few["costs"]
 
 
 def test_an_evaluation_says_what_it_saw(run):
-    result = cvpo.evaluate(run, Meter, episodes=40, cost_limit=9.0)
+    result = cvpo.evaluate(run, timed(), episodes=40, cost_limit=9.0)
     _, _, costs = expected(episode_seeds(0, 40))
     assert result["cost"] == pytest.approx(costs.mean(), rel=1e-5)
     assert result["over_limit"] == np.mean(costs > 9.0)
@@ -95,14 +100,18 @@ def test_noise_is_drawn_from_the_seed(run, tmp_path):
             obs, _, terminated, truncated, info = super().step(action)
             return obs, float(np.sum(action)), terminated, truncated, info
 
-    calm = cvpo.evaluate(run, Felt, episodes=5)
-    noisy = cvpo.evaluate(run, Felt, episodes=5, deterministic=False)
-    assert noisy["rewards"] == cvpo.evaluate(run, Felt, episodes=5, deterministic=False)["rewards"] != calm["rewards"]
+    calm = cvpo.evaluate(run, timed(Felt), episodes=5)
+    noisy = cvpo.evaluate(run, timed(Felt), episodes=5, deterministic=False)
+    assert (
+        noisy["rewards"]
+        == cvpo.evaluate(run, timed(Felt), episodes=5, deterministic=False)["rewards"]
+        != calm["rewards"]
+    )
 
 
 def test_policies_are_compared_on_the_same_episodes(run, tmp_path):
     other = make_policy(tmp_path / "other", "td3").run
-    result = compare(run, other, Meter, episodes=30)
+    result = compare(run, other, timed(), episodes=30)
     assert result["difference"]["cost"] == {"mean": 0.0, "interval": [0.0, 0.0]}  # Meter does not feel actions
     console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(comparison_table(result, ("a", "b")))
@@ -150,4 +159,4 @@ def test_built_in_tasks_say_what_a_step_can_cost():
 )
 def test_bad_options_are_refused(run, options, message):
     with pytest.raises(UserError, match=message):
-        cvpo.evaluate(run, Meter, **options)
+        cvpo.evaluate(run, timed(), **options)

@@ -45,9 +45,7 @@ def episode_seeds(seed: int, count: int) -> np.ndarray:
     return np.random.SeedSequence(seed).generate_state(count)
 
 
-def open_environments(
-    policy: Policy, env: EnvSource | None, episodes: int, threads: int | None = None
-) -> Environments:
+def open_environments(policy: Policy, env: EnvSource | None, episodes: int, threads: int | None = None) -> Environments:
     """Environments for so many episodes: those of the policy's training, or others that it fits."""
     source = env if env is not None else policy.trained_on()
     trained, config = policy.trained, policy.trained["config"]
@@ -88,14 +86,18 @@ def run_episodes(
     # the last batch is filled up: every episode then has the same numbers whatever the batch's size
     padded = np.resize(seeds, batches * count)
     runs = [
-        _run_batch(policy, environments, batch, padded[batch * count :][:count], deterministic, progress, batches, watch)
+        _run_batch(
+            policy, environments, batch, padded[batch * count :][:count], deterministic, progress, batches, watch
+        )
         for batch in range(batches)
     ]
     names = sorted({name for run in runs for name in run.parts})
     zeros = np.zeros(count)
     return Episodes(
         seeds,
-        *(_joined([run[field] for run in runs], len(seeds)) for field in (1, 2, 3)),
+        reward=_joined([run.reward for run in runs], len(seeds)),
+        costs=_joined([run.costs for run in runs], len(seeds)),
+        length=_joined([run.length for run in runs], len(seeds)),
         parts={name: _joined([run.parts.get(name, zeros) for run in runs], len(seeds)) for name in names},
     )
 

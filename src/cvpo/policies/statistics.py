@@ -48,7 +48,7 @@ def mean_upper_bound(x: np.ndarray, largest: float, level: float) -> float:
             return False
         # a stake of 1 / (1 - m) leaves (1 - x) / (1 - m) of the capital after a value x
         bold = log_left - len(share) * math.log1p(-m)
-        cautious = float(np.log1p(bets * (m - share)).sum())
+        cautious = float(np.log1p(np.minimum(bets, 0.75 / (1 - m)) * (m - share)).sum())
         return np.logaddexp(bold, cautious) - math.log(2) >= needed
 
     low, high = float(share.mean()), 1.0
@@ -64,12 +64,12 @@ def mean_lower_bound(x: np.ndarray, largest: float, level: float) -> float:
 
 
 def _cautious_bets(share: np.ndarray, needed: float) -> np.ndarray:
-    """Stakes [n] from the spread of the values before each: Eq. 26 of the paper, at most 3/4 of a capital."""
+    """Stakes [n] from the spread of the values before each: the paper's predictable plug-in."""
     count = np.arange(1, len(share) + 1)
     mean = (0.5 + np.cumsum(share)) / (count + 1)
     variance = (0.25 + np.cumsum((share - mean) ** 2)) / (count + 1)
     before = np.concatenate([[0.25], variance[:-1]])
-    return np.minimum(np.sqrt(2 * needed / (before * len(share))), 0.75)
+    return np.sqrt(2 * needed / (before * len(share)))
 
 
 def share_interval(successes: int, trials: int, level: float) -> Interval:
@@ -92,10 +92,9 @@ def share_lower_bound(successes: int, trials: int, level: float) -> float:
 def cvar(x: np.ndarray, q: float) -> float:
     """The mean of the worst share 1 - q of the values (conditional value at risk); a part of one counts in part."""
     worst = np.sort(x)[::-1]
-    count = (1 - q) * len(x)
-    whole = int(count + 1e-9)
-    part = count - whole
-    total = worst[:whole].sum() + (part * worst[whole] if part > 1e-9 else 0.0)
+    count = round((1 - q) * len(x), 9)
+    whole = int(count)
+    total = worst[:whole].sum() + (count - whole) * (worst[whole] if whole < len(x) else 0.0)
     return float(total / count)
 
 

@@ -50,9 +50,11 @@ def comparison_table(result: dict[str, Any], names: tuple[str, str]) -> Table:
     for name in names:
         table.add_column(name, justify="right", overflow="fold")
     table.add_column(f"difference ({level} interval)", justify="right")
-    rows = [("reward", "reward", None)]
+    rows: list[tuple[str, str, int | None]] = [("reward", "reward", None)]
     costs = result["difference"]["cost"]
-    rows += [("cost", "cost", None)] if isinstance(costs, dict) else [(f"cost {i}", "cost", i) for i in range(len(costs))]
+    rows += (
+        [("cost", "cost", None)] if isinstance(costs, dict) else [(f"cost {i}", "cost", i) for i in range(len(costs))]
+    )
     for label, key, i in rows:
         values = [result[which][key] if i is None else result[which][key][i] for which in ("first", "second")]
         difference = result["difference"][key] if i is None else result["difference"][key][i]

@@ -98,4 +98,6 @@ def _judge_tail(
     if largest is None:
         return None, f"not decided: {text} {value:.3g}, and a bound of it needs max_step_cost"
     lower = statistics.mean_lower_bound(cost, largest, each)  # the mean of all is below that of the worst
-    return _judge_bound(text, Bound(value, lower, statistics.cvar_upper_bound(cost, q, largest, each)), limit, level, True)
+    return _judge_bound(
+        text, Bound(value, lower, statistics.cvar_upper_bound(cost, q, largest, each)), limit, level, True
+    )

@@ -62,7 +62,7 @@ def categorical_policy(network: MLP, activation: str = "relu") -> Portable:
 def _layers(network: MLP, heads: dict[str, int | None]) -> dict[str, jax.Array]:
     """Hidden layers by number; the last one cut into heads of these widths, of which the last takes what remains."""
     *hidden, (weight, bias) = network
-    arrays = {}
+    arrays: dict[str, jax.Array] = {}
     for i, (w, b) in enumerate(hidden):
         arrays |= {f"actor/layer_{i}/weight": w, f"actor/layer_{i}/bias": b}
     start = 0
