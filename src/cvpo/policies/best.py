@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ def best_epoch(metrics: Iterable[Mapping[str, Any]], limits: Sequence[float]) ->
     evaluations = [_evaluation(line, limits) for line in metrics if "eval/reward" in line]
     scores = {
         now.epoch: 0.5 * (before.reward + now.reward)
-        for before, now in zip(evaluations, evaluations[1:], strict=False)
+        for before, now in itertools.pairwise(evaluations)
         if before.within and now.within
     }
     return max(scores, key=lambda epoch: scores[epoch]) if scores else None

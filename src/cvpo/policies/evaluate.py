@@ -10,7 +10,7 @@ import numpy as np
 
 from cvpo.envs.adapter import EnvSource
 from cvpo.errors import BadValue
-from cvpo.policies import statistics
+from cvpo.policies import EVALUATION_EPISODES, statistics
 from cvpo.policies.episodes import Episodes, Progress, episode_seeds, open_environments, run_episodes
 from cvpo.policies.files import Which
 from cvpo.policies.policy import Policy, load
@@ -23,7 +23,7 @@ TAILS = (0.9, 0.95)
 def evaluate(
     policy: Policy | str | Path,
     env: EnvSource | None = None,
-    episodes: int = 100,
+    episodes: int = EVALUATION_EPISODES,
     seed: int = 0,
     *,
     deterministic: bool = True,
@@ -53,7 +53,7 @@ def compare(
     first: Policy | str | Path,
     second: Policy | str | Path,
     env: EnvSource | None = None,
-    episodes: int = 100,
+    episodes: int = EVALUATION_EPISODES,
     seed: int = 0,
     *,
     deterministic: bool = True,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from cvpo.envs.spaces import size_of
-from cvpo.errors import UserError
+from cvpo.errors import BadValue, NotFound, UserError
 from cvpo.policies.best import best_epoch
 from cvpo.runs.array_file import Arrays, read_arrays, write_arrays
 from cvpo.runs.directory import read_metrics
@@ -24,10 +24,6 @@ if TYPE_CHECKING:  # these need JAX, which reading a policy must not wait for
 VERSION = 1
 Which = Literal["newest", "best"]
 _FILES: dict[str, str] = {"newest": "policy.safetensors", "best": "best.safetensors"}
-
-
-class NoPolicy(UserError, FileNotFoundError):
-    """There is no policy where one was looked for."""
 
 
 class PolicyWriter:
@@ -67,17 +63,17 @@ def read_policy(path: str | Path, which: Which = "newest") -> tuple[Path, dict[s
     """The file, the description and the arrays of a run's policy, or of a policy file itself."""
     path = Path(path)
     if which not in _FILES:
-        raise UserError(f"which must be {' or '.join(_FILES)}, got {which!r}")
+        raise BadValue(f"which must be {' or '.join(_FILES)}, got {which!r}")
     if not path.exists():
-        raise NoPolicy(f"{path} does not exist; a run directory or a policy file is needed")
+        raise NotFound(f"{path} does not exist; a run directory or a policy file is needed")
     file = policy_path(path, which) if path.is_dir() else path
     if not file.exists():
         if which == "best" and policy_path(path, "newest").exists():
-            raise NoPolicy(
+            raise NotFound(
                 f"{path} has no best policy: in no two evaluations in a row was its cost within the limit. Its newest "
                 "policy is there: which newest"
             )
-        raise NoPolicy(f"no policy at {file}; a run saves one at the end of each epoch")
+        raise NotFound(f"no policy at {file}; a run saves one at the end of each epoch")
     arrays, info = read_arrays(file)
     if info.get("policy_version") != VERSION:
         raise UserError(

@@ -50,7 +50,7 @@ class Policy:
         source: str | None = self.trained["source"]
         if source is None:
             raise BadValue(
-                f"the policy was trained on an environment that a callable made, {self.trained['environment']}, which "
+                f"the policy was trained on an environment that a function made, {self.trained['environment']}, which "
                 "its name alone does not make again; pass env"
             )
         return source
