@@ -11,7 +11,7 @@ from cvpo.envs.adapter import Environments
 from cvpo.errors import UserError
 from cvpo.policies.episodes import episode_seeds, open_environments, run_episodes
 from cvpo.policies.evaluate import compare
-from cvpo.policies.tables import comparison_table, evaluation_table
+from cvpo.policies.show import comparison_table, evaluation_table
 from cvpo.policies.verdict import judge
 
 

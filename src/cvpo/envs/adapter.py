@@ -258,6 +258,13 @@ class Environments:
             )
         return values
 
+    def places(self) -> np.ndarray | None:
+        """Where the robots are now, x and y [N, 2]; None if these are not built-in tasks stepped together."""
+        world: Any = getattr(self._vector.unwrapped, "world", None)
+        if not hasattr(world, "pose"):
+            return None
+        return np.array([world.pose(env)[:2] for env in range(self.count)])
+
     def close(self) -> None:
         self._vector.close()
 

@@ -38,6 +38,7 @@ class Moment(NamedTuple):
     reward: np.ndarray  # [N]
     costs: np.ndarray  # [N, m]
     parts: dict[str, np.ndarray]
+    place: np.ndarray | None  # [N, 2] of the robots before the step, in a built-in task
 
 
 def episode_seeds(seed: int, count: int) -> np.ndarray:
@@ -79,7 +80,7 @@ def run_episodes(
     seeds: np.ndarray,
     deterministic: bool = True,
     progress: Progress = lambda fraction: None,
-    watch: Callable[[Moment], None] = lambda moment: None,
+    watch: Callable[[Moment], None] | None = None,
 ) -> Episodes:
     """One episode from each seed, in batches of as many as there are environments."""
     count, batches = environments.count, math.ceil(len(seeds) / environments.count)
@@ -114,7 +115,7 @@ def _run_batch(
     deterministic: bool,
     progress: Progress,
     batches: int,
-    watch: Callable[[Moment], None],
+    watch: Callable[[Moment], None] | None,
 ) -> Episodes:
     obs = environments.reset(seeds)
     reward, costs = np.zeros(len(seeds)), np.zeros((len(seeds), environments.num_costs))
@@ -122,8 +123,11 @@ def _run_batch(
     parts: dict[str, np.ndarray] = {}
     for time in range(environments.episode_length):
         action = policy.act(obs, deterministic)
+        if watch is not None:
+            place = environments.places()
         step = environments.step(action)
-        watch(Moment(batch, time, running.copy(), obs, action, step.reward, step.costs, step.parts))
+        if watch is not None:
+            watch(Moment(batch, time, running.copy(), obs, action, step.reward, step.costs, step.parts, place))
         reward += running * step.reward
         costs += running[:, None] * step.costs
         length += running

@@ -1,10 +1,48 @@
-"""Evaluations as readable tables."""
+"""Evaluations on the terminal: a progress bar while they run, a table and a verdict afterwards."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from cvpo.policies.episodes import Progress as Report
+
+_VERDICTS = {True: ("safe", "green"), False: ("not safe", "red"), None: ("open", "yellow")}
+
+
+@contextmanager
+def waiting(what: str, quiet: bool = False) -> Iterator[Report]:
+    """A progress bar that goes away when the work is done; on a terminal only."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task(what, total=1.0)
+        yield lambda fraction: bar.update(task, completed=fraction)
+
+
+def show_evaluation(result: dict[str, Any]) -> None:
+    console = Console()
+    console.print(evaluation_table(result))
+    _print_verdict(console, result)
+
+
+def show_comparison(result: dict[str, Any], runs: Sequence[Any]) -> None:
+    console = Console()
+    console.print(comparison_table(result, (str(runs[0]), str(runs[1]))))
+    for run, which in zip(runs, ("first", "second"), strict=True):
+        console.print(f"{run}:", highlight=False)
+        _print_verdict(console, result[which])
+
+
+def _print_verdict(console: Console, result: dict[str, Any]) -> None:
+    word, colour = _VERDICTS[result["safe"]]
+    # never wrapped: a script may look for the line
+    console.print(f"[bold {colour}]{word}:[/] {result['verdict']}", highlight=False, soft_wrap=True)
 
 
 def evaluation_table(result: dict[str, Any]) -> Table:
