@@ -5,12 +5,9 @@ from __future__ import annotations
 
 def tasks() -> None:
     """List the built-in tasks with their sizes and cost limits."""
-    from cvpo.tasks import TASKS
+    from cvpo.tasks import listing
 
-    print(f"{'task':<14}{'id':<22}{'obs':>5}{'act':>5}{'steps':>7}{'limit':>7}")
-    for t in TASKS.values():
-        sizes = f"{t.observation_size:>5}{t.action_size:>5}{t.episode_length:>7}{t.cost_limit:>7g}"
-        print(f"{t.name:<14}{t.id:<22}{sizes}\n    {t.description}")
+    print(listing())
 
 
 def algorithms() -> None:
