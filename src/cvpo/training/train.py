@@ -17,11 +17,12 @@ import numpy as np
 
 from cvpo.algorithms.base import Spec
 from cvpo.algorithms.config import LoopConfig
-from cvpo.algorithms.registry import lookup
+from cvpo.algorithms.registry import build, lookup
 from cvpo.envs.adapter import Environments, EnvSource, check_known
 from cvpo.errors import BadValue
 from cvpo.inputs import whole_number
-from cvpo.policies.policy import Policy, build, load
+from cvpo.policies.files import Which
+from cvpo.policies.policy import Policy, load
 from cvpo.presets import make_config
 from cvpo.runs.atomic import write_text
 from cvpo.runs.directory import CONFIG, ERROR, RunDirectory, RunDirectoryError, read_config, read_metrics
@@ -44,8 +45,8 @@ class Run:
         """One dict an epoch; docs/metrics.md names the keys."""
         return read_metrics(self.path)
 
-    def policy(self) -> Policy:
-        return load(self.path)
+    def policy(self, which: Which = "newest") -> Policy:
+        return load(self.path, which)
 
 
 def train(
