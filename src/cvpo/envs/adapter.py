@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import multiprocessing
 import reprlib
 import signal
 from collections.abc import Callable, Sequence
@@ -15,13 +16,16 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from cvpo.envs.spaces import Layout, flatten, layout_of, size_of
-from cvpo.errors import did_you_mean
+from cvpo.errors import BadValue, did_you_mean
 from cvpo.tasks.table import TASKS, Task, find_task
 
 EnvSource = str | Callable[[], gym.Env]
 
 
-class BadEnvironment(ValueError):
+_PART = "cost_"
+
+
+class BadEnvironment(BadValue):
     """An environment that cannot be learned from, with the reason and the remedy."""
 
 
@@ -34,6 +38,7 @@ class Step(NamedTuple):
     costs: np.ndarray  # [N, m]
     terminated: np.ndarray  # [N]
     ended: np.ndarray  # [N]
+    parts: dict[str, np.ndarray] = {}  # noqa: RUF012  [N] each: what the environment says its cost consists of
 
 
 class CostEnv(gym.Wrapper):
@@ -73,7 +78,7 @@ class CostEnv(gym.Wrapper):
             reward = float(reward)
         except (TypeError, ValueError):
             raise BadEnvironment(f"{_name(self.env)} must give a number as reward, got {_short(reward)}") from None
-        return self._flat(obs), reward, terminated, truncated, {"costs": self._costs(info)}
+        return self._flat(obs), reward, terminated, truncated, {"costs": self._costs(info)} | _cost_parts(info)
 
     def _flat(self, obs: Any) -> np.ndarray:
         try:
@@ -141,6 +146,8 @@ class Environments:
             built_in = getattr(probe.unwrapped, "task", None)  # of a callable too
             own_length = built_in.episode_length if isinstance(built_in, Task) else None
             self.episode_length = _time_limit(probe, own_length)
+            # the most that a step can cost, if the environment says so: then bounds of the expected cost exist
+            self.max_step_cost = _max_step_cost(probe)
             self.layout: Layout = probe.get_wrapper_attr("layout")
             self._read_actions(probe.action_space)
             try:
@@ -209,6 +216,7 @@ class Environments:
             next_obs = obs.copy()
             next_obs[ended] = np.stack(list(infos["final_obs"][ended])).astype(np.float32)
         costs = np.asarray(costs, np.float32).reshape(self.count, self.num_costs)
+        parts = {name: self._of_step(infos, name, ended) for name in _part_names(infos)}
         return Step(
             obs=self._checked("observation", obs),
             next_obs=self._checked("observation", next_obs) if next_obs is not obs else obs,
@@ -216,7 +224,16 @@ class Environments:
             costs=self._checked("cost", costs),
             terminated=terminated,
             ended=ended,
+            parts=parts,
         )
+
+    def _of_step(self, infos: dict[str, Any], name: str, ended: np.ndarray) -> np.ndarray:
+        """An entry of the infos [N] as the step taken had it; an ended environment's are kept apart."""
+        nothing = np.zeros(self.count)
+        values = np.asarray(infos.get(name, nothing), float)
+        if ended.any():
+            values = np.where(ended, np.asarray(infos["final_info"].get(name, nothing), float), values)
+        return values
 
     def to_native(self, action: np.ndarray) -> np.ndarray:
         """Actions as the environment's own space has them."""
@@ -240,6 +257,13 @@ class Environments:
                 f"at step {self._time} of its epoch"
             )
         return values
+
+    def places(self) -> np.ndarray | None:
+        """Where the robots are now, x and y [N, 2]; None if these are not built-in tasks stepped together."""
+        world: Any = getattr(self._vector.unwrapped, "world", None)
+        if not hasattr(world, "pose"):
+            return None
+        return np.array([world.pose(env)[:2] for env in range(self.count)])
 
     def close(self) -> None:
         self._vector.close()
@@ -303,9 +327,24 @@ def _make_one(
     return env
 
 
+def _cost_parts(info: dict[str, Any]) -> dict[str, float]:
+    """The parts of a cost: numbers in info whose names begin with cost_, as info["cost_hazards"]."""
+    return {
+        name: float(value)
+        for name, value in info.items()
+        if name.startswith(_PART) and isinstance(value, (int, float, np.number, np.bool_))
+    }
+
+
+def _part_names(infos: dict[str, Any]) -> list[str]:
+    found = [*infos, *infos.get("final_info", {})]
+    return sorted({name for name in found if isinstance(name, str) and name.startswith(_PART)})
+
+
 def _make_in_process(make: Callable[[], gym.Env]) -> gym.Env:
     """In a process of its own. Ctrl-C reaches it too, but it is the training process that says when to stop."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if multiprocessing.parent_process() is not None:  # the training process makes one too, to look at its spaces
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     return make()
 
 
@@ -315,6 +354,11 @@ def _time_limit(env: gym.Env, own: int | None) -> int:
     if not limits:
         raise BadEnvironment(f"{_name(env)} states no time limit; set episode_length to the steps of an episode")
     return int(min(limits))
+
+
+def _max_step_cost(env: gym.Env) -> float | None:
+    value = getattr(env.unwrapped, "max_step_cost", None)
+    return None if value is None else float(value)
 
 
 def _enforced_limits(env: gym.Env) -> list[int]:
