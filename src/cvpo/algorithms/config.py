@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
+from cvpo.algorithms.constraint import parse_constraint
 from cvpo.errors import BadValue, did_you_mean
 
 # How the command's help sorts the settings, everyday ones first.
@@ -132,6 +133,16 @@ class OnPolicyConfig(LoopConfig):
         super().__post_init__()
         require_between(self, 0.0, 1.0, "gae_lambda", "cost_gae_lambda")
         require_positive(self, "value_learning_rate")
+
+
+def require_constraint(config: Any) -> None:
+    """Refuse a constraint that is none, or one of a statistic that no critic estimates."""
+    require_at_least(config, 2, "constraint_episodes")
+    if parse_constraint(config.constraint).kind != "mean" and config.cost_signal != "measured":
+        raise BadValue(
+            f"constraint {config.constraint} is on measured episodes, got cost_signal {config.cost_signal}; "
+            "set cost_signal measured"
+        )
 
 
 def require_at_least(config: Any, low: float, *names: str) -> None:

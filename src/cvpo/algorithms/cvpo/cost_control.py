@@ -13,17 +13,19 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Spec, Transition, first_episode_means
+from cvpo.algorithms.base import Spec, Transition, first_episode_costs, first_episode_means
 from cvpo.algorithms.cvpo.config import Config
 from cvpo.algorithms.cvpo.estep.candidates import Candidates
 from cvpo.algorithms.cvpo.estep.max_cost_reduction import max_cost_reduction
+from cvpo.algorithms.shared import recent_costs
 from cvpo.algorithms.shared.returns import threshold_factor
 
 
 class CostControl(NamedTuple):
     """The controller's memory, part of the learner's state."""
 
-    measured_cost: jax.Array  # [m] running mean of the cost per episode, NaN before the first
+    measured_cost: jax.Array  # [m] running mean of the cost per episode, or the constraint's statistic; NaN at first
+    recent: jax.Array  # [k, m] costs of recent episodes, of which a quantile or CVaR is taken; NaN: none yet
     integral: jax.Array  # [m] what past errors add to the requested fraction
     epoch: jax.Array  # []
 
@@ -35,9 +37,10 @@ class Request(NamedTuple):
     threshold: jax.Array  # [m] what E_q[Q_c] must stay below; inf: not constrained
 
 
-def start(constraints: int) -> CostControl:
+def start(config: Config, constraints: int) -> CostControl:
     return CostControl(
         measured_cost=jnp.full(constraints, jnp.nan, jnp.float32),
+        recent=recent_costs.start(config, constraints),
         integral=jnp.zeros(constraints),
         epoch=jnp.zeros((), jnp.int32),
     )
@@ -50,10 +53,13 @@ def measure(config: Config, spec: Spec, control: CostControl, rollout: Transitio
     only slowly. The integral of the error learns how much more must be requested. It is held where the maximum is
     reached without it: what summed up in careless epochs would make the policy too careful for long.
     """
-    cost = first_episode_means(rollout, rollout.costs)
-    smoothed = control.measured_cost + config.cost_smoothing * (cost - control.measured_cost)
-    measured = jnp.where(jnp.isnan(control.measured_cost), cost, smoothed)
-    control = control._replace(measured_cost=measured, epoch=control.epoch + 1)
+    if config.constraint == "mean":
+        cost = first_episode_means(rollout, rollout.costs)
+        smoothed = control.measured_cost + config.cost_smoothing * (cost - control.measured_cost)
+        measured, recent = jnp.where(jnp.isnan(control.measured_cost), cost, smoothed), control.recent
+    else:
+        recent, measured = recent_costs.observe(config, control.recent, first_episode_costs(rollout))
+    control = control._replace(measured_cost=measured, recent=recent, epoch=control.epoch + 1)
     error = error_in_limits(config, spec, control)
     room = config.max_reduction - jnp.clip(config.proportional_gain * error, 0.0, config.max_reduction)
     integral = control.integral + config.integral_gain * jnp.clip(error, -1.0, 1.0)

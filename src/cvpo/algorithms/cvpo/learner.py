@@ -42,7 +42,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             policy=policy,
             target_actor=policy.actor,
             dual=(jnp.zeros(()), jnp.zeros(spec.num_costs)),
-            cost_control=cost_control.start(spec.num_costs),
+            cost_control=cost_control.start(config, spec.num_costs),
         )
 
     def observe(state: State, rollout: Transition) -> State:

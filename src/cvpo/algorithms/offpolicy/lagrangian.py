@@ -13,10 +13,10 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Scalars, Spec, Transition, first_episode_means
-from cvpo.algorithms.config import require_at_least, require_between, require_positive, setting
+from cvpo.algorithms.base import Scalars, Spec, Transition, first_episode_costs, first_episode_means
+from cvpo.algorithms.config import require_at_least, require_between, require_constraint, require_positive, setting
 from cvpo.algorithms.offpolicy.critics import CriticConfig, Critics, CriticState, learned_steps
-from cvpo.algorithms.shared import pid
+from cvpo.algorithms.shared import pid, recent_costs
 from cvpo.algorithms.shared.returns import threshold_factor
 from cvpo.errors import BadValue
 from cvpo.metric_names import per_cost
@@ -32,6 +32,11 @@ class MultiplierConfig(CriticConfig):
     cost_signal: Literal["critic", "measured"] = setting("measured", "cost control")
     """What the multipliers respond to: the cost critic's estimate at every policy step (the paper), or the measured
     cost of each epoch's episodes."""
+    constraint: str = setting("mean", "cost control")
+    """What the cost limit is on: mean, the mean cost of episodes; quantile=0.9, a cost that nine of ten episodes stay
+    within; cvar=0.9, the mean cost of the worst tenth."""
+    constraint_episodes: int = setting(40, "cost control")
+    """Recent episodes of which a quantile or CVaR is taken."""
     multiplier_kp: float = setting(0.01, "cost control")
     """Proportional gain, on an episode's cost in excess of its limit."""
     multiplier_ki: float = setting(0.001, "cost control")
@@ -50,11 +55,13 @@ class MultiplierConfig(CriticConfig):
         require_at_least(self, 0, "multiplier_kp", "multiplier_ki", "multiplier_kd")
         require_between(self, 0.0, 1.0, "multiplier_smoothing")
         require_positive(self, "max_multiplier")
+        require_constraint(self)
 
 
 class PenaltyState(NamedTuple):
     controller: pid.PIDState
     multipliers: jax.Array  # [m]
+    recent: jax.Array  # [k, m] costs of recent episodes, of which a quantile or CVaR is taken
 
 
 class Penalty(NamedTuple):
@@ -116,7 +123,8 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
         """The multipliers after `duration` epochs at an episode's cost [m]."""
         scaled = pid.PIDGains(gains.kp, gains.ki * duration, gains.kd / duration)
         smoothing = settings.multiplier_smoothing**duration
-        return PenaltyState(*pid.pid_update(state.controller, cost, limits, scaled, smoothing, settings.max_multiplier))
+        controlled = pid.pid_update(state.controller, cost, limits, scaled, smoothing, settings.max_multiplier)
+        return PenaltyState(*controlled, state.recent)
 
     def objective(state: PenaltyState, q_reward: jax.Array, q_costs: jax.Array) -> jax.Array:
         penalised = q_reward - state.multipliers @ q_costs
@@ -126,7 +134,11 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
     def observe(state: PenaltyState, rollout: Transition) -> PenaltyState:
         if settings.cost_signal != "measured":
             return state
-        return control(state, first_episode_means(rollout, rollout.costs[..., : spec.num_costs]), 1.0)
+        rollout = rollout._replace(costs=rollout.costs[..., : spec.num_costs])
+        if settings.constraint == "mean":
+            return control(state, first_episode_means(rollout, rollout.costs), 1.0)
+        recent, cost = recent_costs.observe(settings, state.recent, first_episode_costs(rollout))
+        return control(state._replace(recent=recent), cost, 1.0)
 
     def observe_critic(state: PenaltyState, q_costs: jax.Array) -> PenaltyState:
         if settings.cost_signal != "critic":
@@ -137,7 +149,8 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
         return per_cost("policy/multiplier", state.multipliers)
 
     def init() -> PenaltyState:
-        return PenaltyState(pid.pid_init(spec.num_costs), jnp.zeros(spec.num_costs))
+        recent = recent_costs.start(settings, spec.num_costs)
+        return PenaltyState(pid.pid_init(spec.num_costs), jnp.zeros(spec.num_costs), recent)
 
     return Penalty(init, objective, observe, observe_critic, info)
 
