@@ -59,7 +59,7 @@ class OffPolicyConfig(LoopConfig):
     """Transitions in a gradient step."""
     update_ratio: float = 0.25
     """Gradient steps per environment step."""
-    replay_capacity: int = 50_000
+    replay_capacity: int = 200_000
     """Environment steps kept, rounded down to whole epochs; few, as what older policies did misleads sums over several
     steps."""
     random_epochs: int = 0
@@ -71,7 +71,7 @@ class OffPolicyConfig(LoopConfig):
     """Weight of the old target in each averaging step."""
     n_step: int = 8
     """Steps summed before a critic's target bootstraps; with `retrace`, steps in a sequence."""
-    retrace: bool = False
+    retrace: bool = True
     """Correct the sums by Retrace(λ) for what the policy would do now, and learn from every step of a sequence."""
 
     @property

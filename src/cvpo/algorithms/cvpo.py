@@ -18,6 +18,7 @@ from cvpo.algorithms.heads import categorical_head, gaussian_head
 from cvpo.config import require_at_least, require_between, require_positive
 from cvpo.ops import guarantees, mstep
 from cvpo.ops.estep import solve_estep
+from cvpo.ops.lagrange import relative_excess
 from cvpo.ops.reach import reach
 from cvpo.ops.returns import threshold_factor
 from cvpo.types import Algorithm, Info, Key, Spec, Transition, first_episode_means
@@ -33,6 +34,10 @@ class Config(CriticConfig):
     """States of the batch that the E-step and the M-step work on; the critics learn from all."""
     kl_estep: float = 0.1
     """Bound ε₂ on KL(q ‖ old policy) in the E-step."""
+    dual_batches: int = 8
+    """Batches of states over which the E-step's dual is solved: the newest and those before it."""
+    min_scale: float = 0.05
+    """Smallest standard deviation of the policy."""
     per_state: bool = False
     """Solve one dual for each state instead of one for the batch; needs the critic's cost level."""
     cost_level: Literal["critic", "measured"] = "measured"
@@ -48,7 +53,7 @@ class Config(CriticConfig):
     integral_gain: float = 0.05
     """Share that is added for each epoch and each limit (at most one) that the measured level is above its target, and
     taken away again below it."""
-    level_bound: float = 0.75
+    level_bound: float = 0.5
     """Largest share that is asked for; the rest of the ball is left for the reward, which else is never found."""
     limit_start: float = 1.0
     """Factor on the cost limits at the start; it decays to 1."""
@@ -61,9 +66,9 @@ class Config(CriticConfig):
     """Clip the policy's gradient to this norm."""
     kl_constraint: bool = True
     """Hold the policy in the M-step's trust region; False is the paper's ablation."""
-    kl_mean: float = 0.005
+    kl_mean: float = 0.05
     """Trust region of the policy's mean (of the whole policy if it is categorical)."""
-    kl_scale: float = 0.0005
+    kl_scale: float = 0.003
     """Trust region of the policy's covariance."""
     mean_dual_learning_rate: float = 1.0
     scale_dual_learning_rate: float = 100.0
@@ -107,12 +112,12 @@ PAPER: dict[str, Any] = PAPER_CRITICS | {
 # traces let them learn from old ones.
 # On Car-Button policies that never acted without noise get stuck without it, at ten times the cost. One environment in
 # five shows them; the reserve is for what remains of the difference.
-TASKS: dict[str, dict[str, Any]] = {
+TASKS_: dict[str, dict[str, Any]] = {
     "Car-Circle": {"gamma": 0.97, "retrace": True, "policy_learning_rate": 1e-3, "policy_polyak": 0.98},
     "Car-Goal": {"retrace": True, "cut_traces": False, "retrace_lambda": 0.8, "replay_capacity": 200_000},
-    "Car-Button": {"noiseless_envs": 1, "limit_reserve": 0.5},
+    "Car-Button": {"limit_reserve": 0.5},
 }
-PRESETS: dict[str, dict[str, Any]] = {"default": {"tasks": TASKS}, "paper": PAPER}
+PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": PAPER}
 
 
 class State(NamedTuple):
@@ -121,10 +126,12 @@ class State(NamedTuple):
     target_actor: Any  # the old policy θ_i of both steps, averaged slowly
     optimizer: optax.OptState
     kl_duals: jax.Array  # [c] β_μ, β_Σ
+    pool: tuple[jax.Array, jax.Array]  # [1 + m, P, B, K] values and [P, B, K] log prior of the last P batches
     dual: tuple[jax.Array, jax.Array]  # the last E-step's (η, λ [m]): they move little between updates
     cost_level: jax.Array  # [m] smoothed measured cost per episode, NaN before the first
     cost_integral: jax.Array  # [m] share of the KL ball's reach that is asked for beyond that for the measured level
     epoch: jax.Array
+    updates: jax.Array
 
 
 def make(config: Config, spec: Spec) -> Algorithm:
@@ -132,7 +139,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
     if spec.discrete:
         head = categorical_head(spec, config.hidden)
     else:
-        head = gaussian_head(spec, config.hidden, config.full_covariance, config.initial_scale)
+        head = gaussian_head(spec, config.hidden, config.full_covariance, config.initial_scale, config.min_scale)
     optimizer = optax.adam(config.policy_learning_rate)
     if config.max_gradient_norm is not None:
         optimizer = optax.chain(optax.clip_by_global_norm(config.max_gradient_norm), optimizer)
@@ -141,9 +148,8 @@ def make(config: Config, spec: Spec) -> Algorithm:
     dual_rates = jnp.array([config.mean_dual_learning_rate, config.scale_dual_learning_rate])[:terms]
     factor = threshold_factor(spec.episode_length, config.gamma)
     final_limits = jnp.array(spec.cost_limits)
-    reserve = 1 - config.limit_reserve
-    unit = jnp.where(final_limits > 0, final_limits, 1.0)
-    policy_states = min(config.policy_states, config.batch_size)
+    policy_states = min(config.policy_states, config.sequences * (config.n_step if config.retrace else 1))
+    particles = spec.action_size if spec.discrete else config.particles
 
     def init(key: Key) -> State:
         critic_key, actor_key = jax.random.split(key)
@@ -154,10 +160,15 @@ def make(config: Config, spec: Spec) -> Algorithm:
             target_actor=actor,
             optimizer=optimizer.init(actor),
             kl_duals=jnp.ones(terms),
+            pool=(
+                jnp.zeros((1 + spec.num_costs, config.dual_batches, policy_states, particles)),
+                jnp.full((config.dual_batches, policy_states, particles), -jnp.log(particles)),
+            ),
             dual=(jnp.zeros(()), jnp.zeros(spec.num_costs)),
             cost_level=jnp.full(spec.num_costs, jnp.nan, jnp.float32),
             cost_integral=jnp.zeros(spec.num_costs),
             epoch=jnp.zeros((), jnp.int32),
+            updates=jnp.zeros((), jnp.int32),
         )
 
     def limits_in(epoch: jax.Array) -> jax.Array:
@@ -165,30 +176,35 @@ def make(config: Config, spec: Spec) -> Algorithm:
 
     def excess(state: State) -> jax.Array:
         """How far the measured level is above its target [m], in limits; 0 before the first episode."""
-        return jnp.nan_to_num((state.cost_level - reserve * limits_in(state.epoch)) / unit)
+        above = relative_excess(state.cost_level, limits_in(state.epoch), config.limit_reserve)
+        return jnp.where(jnp.isnan(above), 0.0, above)
 
     def observe(state: State, rollout: Transition) -> State:
         cost = first_episode_means(rollout, rollout.costs)
         smooth = state.cost_level + config.level_smoothing * (cost - state.cost_level)
         level = jnp.where(jnp.isnan(state.cost_level), cost, smooth)
-        # q* meets part of any demand by drawing closer to the best of the noise, which the policy does only slowly.
-        # An integral of the excess learns how much more must be asked for. It is held where the bound is reached
-        # without it: what summed up in careless epochs would make the policy too careful for long.
         state = state._replace(cost_level=level, epoch=state.epoch + 1)
         above = excess(state)
-        room = config.level_bound - jnp.clip(config.level_gain * above, 0.0, config.level_bound)
-        grown = state.cost_integral + config.integral_gain * jnp.clip(above, -1.0, 1.0)
-        return state._replace(cost_integral=jnp.clip(grown, 0.0, room))
+        asked = config.level_gain * above + state.cost_integral
+        more = jnp.where(asked < config.level_bound, config.integral_gain * jnp.clip(above, 0.0, 1.0), 0.0)
+        integral = jnp.where(above > 0, state.cost_integral + more, state.cost_integral * (1 + jnp.clip(above, -1.0, 0.0)))
+        return state._replace(cost_integral=jnp.clip(integral, 0.0, config.level_bound))
 
-    def thresholds(state: State, policy: jax.Array, q_costs: jax.Array, log_prior: jax.Array) -> jax.Array:
-        """What E_q[Q_c] must stay below [m], for E_π[Q_c] [m], q_costs [m, B, K] and the old policy's log weights."""
+    def shares(state: State) -> jax.Array:
+        """Reduction of each cost [m] that is asked for, as a share of what the KL ball allows."""
+        asked = jnp.clip(config.level_gain * excess(state) + state.cost_integral, -1.0, config.level_bound)
+        together = jnp.sqrt((jnp.maximum(asked, 0.0) ** 2).sum())
+        return jnp.where(asked > 0, asked * jnp.minimum(1.0, config.level_bound / jnp.maximum(together, 1e-9)), asked)
+
+    def thresholds(state: State, units: Any, q_costs: jax.Array, log_prior: jax.Array) -> jax.Array:
+        """What E_q[Q_c] must stay below [m], for centred q_costs [m, B, K] and the old policy's log weights."""
         limits = limits_in(state.epoch)
         if config.cost_level == "critic":
-            return limits * factor
+            scale = jnp.where(units.scale > 0, units.scale, 1.0)[1:]
+            return (limits * factor - units.level[1:]) / scale
         reachable = jax.vmap(lambda q: reach(q, log_prior, config.kl_estep))(q_costs)
-        asked = config.level_gain * excess(state) + state.cost_integral
-        share = jnp.clip(asked, -config.level_bound, config.level_bound)
-        return policy - jnp.where(jnp.isinf(limits), -jnp.inf, share * reachable)
+        share = shares(state)
+        return jnp.where(jnp.isinf(limits) | (share <= -1.0), jnp.inf, -share * reachable)
 
     def update(state: State, batch: Transition, key: Key) -> tuple[State, Info]:
         next_key, candidate_key = jax.random.split(key)
@@ -212,13 +228,30 @@ def make(config: Config, spec: Spec) -> Algorithm:
         q_reward, q_costs = critics.combine(critics.values(critic_state.target, obs, actions))
         prior = jnp.exp(log_prior)
         cost_policy = (q_costs * prior).sum(-1).mean(-1)
-        limits = thresholds(state, cost_policy, q_costs, log_prior)
+        q_all = jnp.concatenate([q_reward[None], q_costs])
+        if config.cost_level == "measured":
+            q_all = q_all - (q_all * prior).sum(-1, keepdims=True)
+        pool, pool_prior = state.pool
+        slot = state.updates % config.dual_batches
+        # until the pool is full, the newest batch stands for all
+        fill = (jnp.arange(config.dual_batches) == slot) | (state.updates == 0)
+        pool = jnp.where(fill[:, None, None], q_all[:, None], pool)
+        pool_prior = jnp.where(fill[:, None, None], log_prior, pool_prior)
+        flat = pool.reshape(1 + spec.num_costs, -1, particles)
+        flat_prior = pool_prior.reshape(-1, particles)
+        limits = thresholds(state, critic_state.units, flat[1:], flat_prior)
         warm_start = None if config.per_state else state.dual
-        estep = solve_estep(q_reward, q_costs, limits, config.kl_estep, log_prior, config.per_state, warm_start)
+        if config.per_state:
+            estep = solve_estep(q_reward, q_costs, limits, config.kl_estep, log_prior, True, None)
+            weights = estep.weights
+        else:
+            estep = solve_estep(flat[0], flat[1:], limits, config.kl_estep, flat_prior, False, warm_start)
+            sign = jnp.ones(1 + spec.num_costs).at[1:].set(-1.0)
+            weights = jax.nn.softmax(log_prior + jnp.tensordot(estep.tilt * sign, q_all, 1), axis=-1)
 
         # M-step
         def loss(actor: Any, duals: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
-            likelihood, kls = head.fit(old, head.distribution(actor, obs), actions, estep.weights)
+            likelihood, kls = head.fit(old, head.distribution(actor, obs), actions, weights)
             if config.kl_constraint:
                 duals = mstep.dual_ascent(duals, jax.lax.stop_gradient(kls), kl_limits, dual_rates, config.max_dual)
             else:
@@ -235,7 +268,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
         (actor, opt_state, duals), (likelihood, _) = jax.lax.scan(fit, start, length=config.mstep_iterations)
 
         def kls_of(params: Any) -> jax.Array:
-            return head.fit(old, head.distribution(params, obs), actions, estep.weights)[1]
+            return head.fit(old, head.distribution(params, obs), actions, weights)[1]
 
         kept = jnp.ones(())
         if config.enforce_trust_region:
@@ -245,8 +278,9 @@ def make(config: Config, spec: Spec) -> Algorithm:
         kls = kls_of(actor)
         target_actor = optax.incremental_update(actor, state.target_actor, 1 - config.policy_polyak)
 
-        cost_target = (estep.weights * q_costs).sum(-1).mean(-1)
-        reward_target = (estep.weights * q_reward).sum(-1).mean()
+        cost_target = (weights * q_costs).sum(-1).mean(-1)
+        units = critic_state.units
+        reward_target = (weights * q_reward).sum(-1).mean()
         info |= {
             "estep/eta": estep.eta.mean(),
             "estep/feasible": estep.feasible.mean(),
@@ -258,7 +292,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             "mstep/likelihood": likelihood[-1],
             "mstep/kept": kept,
             "policy/entropy": head.entropy(old).mean(),
-            "critic/reward_value": (q_reward * prior).sum(-1).mean(),
+            "critic/reward_value": units.level[0] + units.scale[0] * (q_reward * prior).sum(-1).mean(),
         }
         for i, name in enumerate(head.kl_names):
             info |= {f"mstep/kl_{name}": kls[i], f"mstep/dual_{name}": duals[i]}
@@ -270,10 +304,14 @@ def make(config: Config, spec: Spec) -> Algorithm:
                 f"estep/cost_policy{end}": cost_policy[i],
                 f"estep/cost_target{end}": cost_target[i],
                 f"estep/threshold{end}": limits[i],
+                f"estep/share{end}": shares(state)[i],
+                f"estep/cost_level{end}": state.cost_level[i],
+                f"estep/cost_integral{end}": state.cost_integral[i],
             }
         dual = state.dual if config.per_state else (estep.eta, estep.multipliers)
         new = state._replace(
-            critics=critic_state, actor=actor, target_actor=target_actor, optimizer=opt_state, kl_duals=duals, dual=dual
+            critics=critic_state, actor=actor, target_actor=target_actor, optimizer=opt_state, kl_duals=duals, dual=dual,
+            pool=(pool, pool_prior), updates=state.updates + 1,
         )
         return new, info
 

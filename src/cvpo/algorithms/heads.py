@@ -39,9 +39,9 @@ class Head(NamedTuple):
     entropy: Callable[[Any], jax.Array]
 
 
-def gaussian_head(spec: Spec, hidden: Sequence[int], full_covariance: bool, initial_scale: float) -> Head:
+def gaussian_head(spec: Spec, hidden: Sequence[int], full_covariance: bool, initial_scale: float, min_scale: float = 1e-3) -> Head:
     def distribution(params: Params, obs: jax.Array) -> Gaussian:
-        return networks.gaussian_apply(params, obs, spec.action_size, initial_scale)
+        return networks.gaussian_apply(params, obs, spec.action_size, initial_scale, min_scale)
 
     def act(params: Params, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
         policy = distribution(params, obs)

@@ -13,18 +13,15 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.critics import PAPER_CRITICS, CriticConfig, Critics, CriticState, learned_steps
+from cvpo.algorithms.critics import PAPER_CRITICS, CriticConfig, Critics, CriticState, Units, learned_steps
 from cvpo.config import require_at_least, require_between, require_positive
 from cvpo.ops import lagrange
 from cvpo.ops.returns import threshold_factor
 from cvpo.types import Info, Spec, Transition, first_episode_means
 
-# Car-Circle has a local optimum that a shorter horizon avoids (see cvpo.py), and rewards ten times as large as others.
-NEARBY: dict[str, Any] = {"gamma": 0.97}
-FIRM: dict[str, Any] = {"multiplier_kp": 0.05, "multiplier_ki": 0.01}
-PRESETS: dict[str, dict[str, Any]] = {"default": {"tasks": {"Car-Circle": NEARBY}}, "paper": PAPER_CRITICS}
+PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": PAPER_CRITICS}
 LAG_PRESETS: dict[str, dict[str, Any]] = {
-    "default": {"tasks": {"Car-Circle": NEARBY | FIRM}},
+    "default": {},
     "paper": PAPER_CRITICS | {"cost_level": "critic"},
 }
 
@@ -39,11 +36,13 @@ class MultiplierConfig(CriticConfig):
     cost_level: Literal["critic", "measured"] = "measured"
     """What the multipliers respond to: the cost critic's estimate at every policy step (the paper), or the measured
     cost of each epoch's episodes."""
-    multiplier_kp: float = 0.01
-    """Proportional gain, on an episode's cost in excess of its limit."""
-    multiplier_ki: float = 0.001
+    safety_margin: float = 0.25
+    """Share of the limit that the measured level is kept away from it, as episodes scatter about their mean."""
+    multiplier_kp: float = 0.5
+    """Proportional gain, on an episode's cost in excess of its target."""
+    multiplier_ki: float = 0.05
     """Integral gain; alone it is a plain multiplier with this learning rate."""
-    multiplier_kd: float = 0.01
+    multiplier_kd: float = 0.5
     """Derivative gain, on an increase of the cost."""
     multiplier_smoothing: float = 0.5
     """Weight of the past in the running mean of the cost that the proportional and derivative parts see."""
@@ -54,7 +53,7 @@ class MultiplierConfig(CriticConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least(self, 0, "multiplier_kp", "multiplier_ki", "multiplier_kd")
-        require_between(self, 0.0, 1.0, "multiplier_smoothing")
+        require_between(self, 0.0, 1.0, "multiplier_smoothing", "safety_margin")
         require_positive(self, "max_multiplier")
 
 
@@ -69,7 +68,7 @@ class Penalty(NamedTuple):
     init() -> PenaltyState
     objective(state, q_reward [B], q_costs [m, B]) -> [B]     what the policy maximises
     observe(state, rollout) -> PenaltyState                   after an epoch's episodes
-    foresee(state, q_costs [m, B]) -> PenaltyState            after a policy step, q_costs of the policy's actions
+    foresee(state, units, q_costs [m, B]) -> PenaltyState     after a policy step, q_costs of the policy's actions
     info(state) -> Info
     """
 
@@ -122,9 +121,8 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
         """The multipliers after `duration` epochs at an episode's cost [m]."""
         scaled = lagrange.PIDGains(gains.kp, gains.ki * duration, gains.kd / duration)
         smoothing = settings.multiplier_smoothing**duration
-        return PenaltyState(
-            *lagrange.pid_update(state.controller, cost, limits, scaled, smoothing, settings.max_multiplier)
-        )
+        above = lagrange.relative_excess(cost, limits, settings.safety_margin)
+        return PenaltyState(*lagrange.pid_update(state.controller, above, scaled, smoothing, settings.max_multiplier))
 
     def objective(state: PenaltyState, q_reward: jax.Array, q_costs: jax.Array) -> jax.Array:
         penalised = q_reward - state.multipliers @ q_costs
@@ -136,10 +134,10 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
             return state
         return control(state, first_episode_means(rollout, rollout.costs[..., : spec.num_costs]), 1.0)
 
-    def foresee(state: PenaltyState, q_costs: jax.Array) -> PenaltyState:
+    def foresee(state: PenaltyState, units: Units, q_costs: jax.Array) -> PenaltyState:
         if settings.cost_level != "critic":
             return state
-        return control(state, q_costs.mean(-1) / factor, 1 / policy_steps)
+        return control(state, (units.level[1:] + units.scale[1:] * q_costs.mean(-1)) / factor, 1 / policy_steps)
 
     def info(state: PenaltyState) -> Info:
         return {f"policy/multiplier{end}": state.multipliers[i] for i, end in enumerate(spec.cost_ends)}
@@ -150,8 +148,10 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
     return Penalty(init, objective, observe, foresee, info)
 
 
-def value_info(spec: Spec, q_reward: jax.Array, q_costs: jax.Array) -> Info:
+def value_info(spec: Spec, units: Units, q_reward: jax.Array, q_costs: jax.Array) -> Info:
     """What the critics say of the policy's actions, q_reward [B] and q_costs [m, B], as metrics."""
-    return {"critic/reward_value": q_reward.mean()} | {
-        f"critic/cost_value{end}": q_costs[i].mean() for i, end in enumerate(spec.cost_ends)
+    means = jnp.concatenate([q_reward.mean()[None], q_costs.mean(-1)])
+    values = units.level + units.scale * means
+    return {"critic/reward_value": values[0]} | {
+        f"critic/cost_value{end}": values[1 + i] for i, end in enumerate(spec.cost_ends)
     }

@@ -47,8 +47,10 @@ def with_normalizer(inner: Algorithm, spec: Spec) -> Algorithm:
 
 def scale(moments: Moments, obs: jax.Array) -> jax.Array:
     variance = moments.square / jnp.maximum(moments.rows, 1)
-    deviation = jnp.where(variance > 1e-12, jnp.sqrt(variance), 1.0)
-    return jnp.clip((obs - moments.mean) / deviation, -CLIP, CLIP)
+    # A component that never varied, up to the rounding of its mean, says nothing.
+    varied = variance > (1e-6 * moments.mean) ** 2
+    centred = jnp.where(varied, obs - moments.mean, 0.0)
+    return jnp.clip(centred / jnp.where(varied, jnp.sqrt(variance), 1.0), -CLIP, CLIP)
 
 
 def merge(moments: Moments, rows: jax.Array) -> Moments:

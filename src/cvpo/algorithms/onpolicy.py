@@ -16,13 +16,12 @@ import jax.numpy as jnp
 import optax
 
 from cvpo import networks
-from cvpo.config import OnPolicyConfig, require_at_least, require_positive
+from cvpo.config import OnPolicyConfig, require_at_least, require_between, require_positive
 from cvpo.ops import lagrange, mstep, returns
 from cvpo.ops.distributions import Categorical, Gaussian
 from cvpo.types import Algorithm, Info, Key, Spec, Transition, first_episode_means
 
 ACTIVATIONS: dict[str, networks.Activation] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
-MIN_VALUE_SCALE = 1e-4
 VALUE_SCALE_DECAY = 0.9  # the least ratio of a value function's scale to the one before it
 
 # The paper's table of hyper-parameters (appendix), as far as it is about on-policy methods.
@@ -62,17 +61,20 @@ class PolicyConfig(OnPolicyConfig):
 class MultiplierConfig(PolicyConfig):
     """Settings of the Lagrange multipliers; a method whose config has none of them ignores the costs."""
 
-    multiplier_kp: float = 0.05
-    """Proportional gain, on an episode's cost in excess of its limit."""
-    multiplier_ki: float = 0.01
+    safety_margin: float = 0.25
+    """Share of the limit that the measured level is kept away from it, as episodes scatter about their mean."""
+    multiplier_kp: float = 0.5
+    """Proportional gain, on the relative excess of an episode's cost over its target."""
+    multiplier_ki: float = 0.1
     """Integral gain; alone it is a plain multiplier with this learning rate."""
-    multiplier_kd: float = 0.01
+    multiplier_kd: float = 0.1
     """Derivative gain, on an increase of the cost from one iteration to the next."""
     max_multiplier: float = 100.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least(self, 0, "multiplier_kp", "multiplier_ki", "multiplier_kd")
+        require_between(self, 0.0, 1.0, "safety_margin")
         require_positive(self, "max_multiplier")
 
 
@@ -179,7 +181,7 @@ def make_values(config: PolicyConfig, spec: Spec) -> Values:
 
     def fit(state: ValueState, obs: jax.Array, targets: jax.Array, key: Key) -> tuple[ValueState, jax.Array]:
         state = rescale(state, targets)
-        goals = (targets - state.mean[:, None]) / state.scale[:, None]
+        goals = (targets - state.mean[:, None]) / jnp.where(state.scale > 0, state.scale, 1.0)[:, None]
         before = outputs(state.params, obs)
 
         def loss(params: tuple[networks.MLP, ...], rows: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -214,10 +216,11 @@ def rescale(state: ValueState, targets: jax.Array) -> ValueState:
     first units are taken as they are, since there are no values to keep.
     """
     mean = targets.mean(1)
-    scale = jnp.maximum(targets.std(1), jnp.maximum(VALUE_SCALE_DECAY * state.scale, MIN_VALUE_SCALE))
+    scale = jnp.maximum(targets.std(1), VALUE_SCALE_DECAY * state.scale)
     first = state.scale == 0
-    factor = jnp.where(first, 1.0, state.scale / scale)
-    shift = jnp.where(first, 0.0, (state.mean - mean) / scale)
+    safe = jnp.where(scale > 0, scale, 1.0)  # a signal that never varied has no unit yet
+    factor = jnp.where(first, 1.0, state.scale / safe)
+    shift = jnp.where(first, 0.0, (state.mean - mean) / safe)
     params = tuple(
         (*network[:-1], (network[-1][0] * factor[i], network[-1][1] * factor[i] + shift[i]))
         for i, network in enumerate(state.params)
@@ -240,7 +243,8 @@ class Batch(NamedTuple):
     obs: jax.Array  # [B, o]
     action: jax.Array  # [B, d], or [B] if discrete
     log_prob: jax.Array  # [B] under the policy before its improvement
-    advantages: jax.Array  # [1 + m, B]: the reward's standardised, the costs' with their mean removed
+    advantages: jax.Array  # [1 + m, B], standardised
+    cost_scales: jax.Array  # [m] what the costs' advantages were divided by
     episode_costs: jax.Array  # [m] means over episodes
     episode_length: jax.Array  # mean over episodes
 
@@ -291,11 +295,13 @@ def make_algorithm(
         advantage, target = advantages(state.values, rollout)
         obs = rollout.obs.reshape(-1, spec.obs_size)
         action = rollout.action.reshape(obs.shape[0], *rollout.action.shape[2:])
+        standardised, deviations = standardize(advantage)
         batch = Batch(
             obs=obs,
             action=action,
             log_prob=rollout.log_prob.reshape(-1),
-            advantages=normalize(advantage),
+            advantages=standardised,
+            cost_scales=deviations[1:],
             episode_costs=first_episode_means(rollout, rollout.costs[..., : spec.num_costs]),
             episode_length=first_episode_means(rollout, jnp.ones_like(rollout.reward)),
         )
@@ -314,14 +320,15 @@ def make_algorithm(
     return Algorithm(init, lambda state: state.policy, policy.act, update)
 
 
-def normalize(advantages: jax.Array) -> jax.Array:
-    """Advantages [1 + m, B] with mean zero, the reward's also of unit deviation.
+def standardize(advantages: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Advantages [1 + m, B] with mean zero and unit deviation, and their deviations [1 + m] before.
 
-    The costs keep their units: those of their limits, in which the multipliers are controlled and CPO's step is exact.
+    A signal whose advantages are all the same has the deviation 1.
     """
     centred = advantages - advantages.mean(1, keepdims=True)
-    deviation = centred[0].std()
-    return centred.at[0].divide(jnp.where(deviation > 1e-8, deviation, 1.0))
+    deviation = centred.std(1)
+    deviation = jnp.where(deviation > 0, deviation, 1.0)
+    return centred / deviation[:, None], deviation
 
 
 # The Lagrangian -----------------------------------------------------------------------------------------------------
@@ -342,9 +349,8 @@ def penalized_advantage(
     if not isinstance(config, MultiplierConfig):
         return controller, batch.advantages[0], {}
     gains = lagrange.PIDGains(config.multiplier_kp, config.multiplier_ki, config.multiplier_kd)
-    controller, multipliers = lagrange.pid_update(
-        controller, batch.episode_costs, jnp.array(spec.cost_limits), gains, maximum=config.max_multiplier
-    )
+    excess = lagrange.relative_excess(batch.episode_costs, jnp.array(spec.cost_limits), config.safety_margin)
+    controller, multipliers = lagrange.pid_update(controller, excess, gains, maximum=config.max_multiplier)
     penalty = multipliers @ batch.advantages[1:]
     info = {f"update/multiplier{end}": multipliers[i] for i, end in enumerate(spec.cost_ends)}
     return controller, (batch.advantages[0] - penalty) / (1 + multipliers.sum()), info

@@ -16,7 +16,7 @@ import optax
 
 from cvpo import networks
 from cvpo.algorithms import lagrangian
-from cvpo.algorithms.critics import CriticConfig, CriticState, make_critics
+from cvpo.algorithms.critics import CriticConfig, CriticState, Units, make_critics
 from cvpo.config import require_at_least, require_positive
 from cvpo.ops.distributions import Gaussian
 from cvpo.types import Algorithm, Info, Key, Params, Spec, Transition
@@ -45,10 +45,10 @@ class Config(CriticConfig):
         require_positive(self, "policy_learning_rate", "exploration_noise")
         require_at_least(self, 0, "target_noise", "target_noise_clip")
         require_at_least(self, 1, "policy_delay")
-        if self.retrace:
+        if self.retrace and self.cut_traces:
             raise ValueError(
                 "retrace weighs actions by their density, which a deterministic policy does not have, "
-                "got retrace=True; set n_step alone, or use cvpo or sac"
+                "got retrace=True; set cut_traces=False, or use cvpo or sac"
             )
 
 
@@ -97,19 +97,19 @@ def make(config: Config, spec: Spec) -> Algorithm:
         critic_key, actor_key = jax.random.split(key)
         sizes = (spec.obs_size, *config.hidden, spec.action_size)
         actor = networks.mlp_init(actor_key, sizes, last_scale=0.01)
-        penalty_state = penalty.init()
+        penalty_state, critic_state = penalty.init(), critics.init(critic_key)
         return State(
-            critics=critics.init(critic_key),
+            critics=critic_state,
             actor=actor,
             target_actor=actor,
             optimizer=optimizer.init(actor),
             penalty=penalty_state,
             updates=jnp.zeros((), jnp.int32),
-            policy_info=policy_info(jnp.zeros(()), jnp.zeros(1), jnp.zeros((spec.num_costs, 1)), penalty_state),
+            policy_info=policy_info(critic_state.units, jnp.zeros(()), jnp.zeros(1), jnp.zeros((spec.num_costs, 1)), penalty_state),
         )
 
-    def policy_info(loss: jax.Array, q_reward: jax.Array, q_costs: jax.Array, state: lagrangian.PenaltyState) -> Info:
-        return {"policy/loss": loss, **lagrangian.value_info(spec, q_reward, q_costs), **penalty.info(state)}
+    def policy_info(units: Units, loss: jax.Array, q_reward: jax.Array, q_costs: jax.Array, state: lagrangian.PenaltyState) -> Info:
+        return {"policy/loss": loss, **lagrangian.value_info(spec, units, q_reward, q_costs), **penalty.info(state)}
 
     def act(params: Params, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
         action = networks.deterministic_apply(params, obs)
@@ -129,12 +129,12 @@ def make(config: Config, spec: Spec) -> Algorithm:
 
         (value, (q_reward, q_costs)), gradient = jax.value_and_grad(loss, has_aux=True)(state.actor)
         step, opt_state = optimizer.update(gradient, state.optimizer)
-        penalty_state = penalty.foresee(state.penalty, q_costs)
+        penalty_state = penalty.foresee(state.penalty, state.critics.units, q_costs)
         return state._replace(
             actor=optax.apply_updates(state.actor, step),
             optimizer=opt_state,
             penalty=penalty_state,
-            policy_info=policy_info(value, q_reward, q_costs, penalty_state),
+            policy_info=policy_info(state.critics.units, value, q_reward, q_costs, penalty_state),
         )
 
     def update(state: State, batch: Transition, key: Key) -> tuple[State, Info]:

@@ -38,6 +38,7 @@ class EStep(NamedTuple):
     reward: Array  # [] mean E_q*[Q_r]
     costs: Array  # [m] mean E_q*[Q_c]
     iterations: Array  # [] int32, evaluations of the dual
+    tilt: Array  # [1 + m] weights ∝ π exp(tilt · (Q_r, −Q_c)): (1, λ) / η, or (0, λ) where no limit can be met
 
 
 def solve_estep(
@@ -211,6 +212,7 @@ def _solve_batch(
         reward=levels[0] + unit[0] * at.mean[0],
         costs=levels[1:] - unit[1:] * at.mean[1:],
         iterations=solution.iterations,
+        tilt=jnp.where(finite & (spread > 0), solution.x / unit, 0.0),
     )
 
 
