@@ -17,17 +17,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cvpo.algorithms import make_config
-from cvpo.algorithms.critics import make_critics
-from cvpo.algorithms.heads import gaussian_head
-from cvpo.algorithms.normalize import scale
-from cvpo.checkpoint import CheckpointStore
-from cvpo.collect import collect, make_act
-from cvpo.loop import learner_identity
-from cvpo.policy import build
-from cvpo.runlog import read_config
-from cvpo.training import environment_maker
-from cvpo.types import Spec
+from cvpo.algorithms.base import Spec
+from cvpo.algorithms.cvpo.heads import gaussian_head
+from cvpo.algorithms.offpolicy.critics import make_critics
+from cvpo.algorithms.shared.normalize import scale
+from cvpo.envs.rollout import collect, make_act
+from cvpo.policies.policy import build
+from cvpo.presets import make_config
+from cvpo.runs.checkpoint import CheckpointStore
+from cvpo.runs.directory import read_config
+from cvpo.training.loop import learner_identity
+from cvpo.training.train import environment_maker
 
 SAMPLES = 16  # actions that estimate a state's value
 

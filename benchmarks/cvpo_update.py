@@ -24,11 +24,13 @@ import numpy as np
 import optax
 from update_products import make_products
 
-from cvpo import networks, replay
-from cvpo.algorithms import cvpo, make_config
-from cvpo.loop import make_learn
-from cvpo.ops.estep import EStep
-from cvpo.types import Spec, Transition
+from cvpo.algorithms.base import Spec, Transition
+from cvpo.algorithms.cvpo import learner as cvpo
+from cvpo.algorithms.cvpo.estep.solve import EStep
+from cvpo.algorithms.shared import networks
+from cvpo.presets import make_config
+from cvpo.training import replay
+from cvpo.training.loop import make_learn
 
 SPEC = Spec(obs_size=60, action_size=2, discrete=False, cost_limits=(10.0,), episode_length=400)
 EPOCHS = 10

@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cvpo.envs import TASKS
-from cvpo.envs.vector_env import TaskVectorEnv
+from cvpo.tasks import TASKS
+from cvpo.tasks.vector_env import TaskVectorEnv
 
 _TURN = 100
 

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from cvpo.ops.estep import solve_estep
+from cvpo.algorithms.cvpo.estep.solve import solve_estep
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "ops"))
 from estep_problems import EStepProblem, check

@@ -20,8 +20,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cvpo.algorithms import lookup, make_config
-from cvpo.types import Spec, Transition
+from cvpo.algorithms.base import Spec, Transition
+from cvpo.algorithms.registry import lookup
+from cvpo.presets import make_config
 
 OBS_SIZE, ACTION_SIZE = 60, 2
 ROW = "{:<12}{:>12}{:>14}{:>12}{:>8}"

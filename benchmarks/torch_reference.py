@@ -14,10 +14,10 @@ import torch
 from scipy.optimize import minimize
 from torch.nn.functional import linear, relu, softplus
 
-from cvpo.algorithms.cvpo import Config, State
-from cvpo.networks import MIN_SCALE
-from cvpo.ops.returns import threshold_factor
-from cvpo.types import Spec, Transition
+from cvpo.algorithms.base import Spec, Transition
+from cvpo.algorithms.cvpo.learner import Config, State
+from cvpo.algorithms.shared.networks import MIN_SCALE
+from cvpo.algorithms.shared.returns import threshold_factor
 
 Tensor = torch.Tensor
 Layers = list[Tensor]  # weight [out, in], bias, weight, bias, ...

@@ -13,8 +13,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.cvpo import Config
-from cvpo.types import Spec
+from cvpo.algorithms.base import Spec
+from cvpo.algorithms.cvpo.learner import Config
 
 Weights = tuple[jax.Array, ...]
 

@@ -12,7 +12,7 @@ import sys
 
 import numpy as np
 
-from cvpo.algorithms import lookup
+from cvpo.algorithms.registry import lookup
 from cvpo.report.load import Run, load_runs
 from cvpo.report.statistics import cost_to_reach, five_numbers, mean, trailing_mean
 from cvpo.report.study import Study, final_reward

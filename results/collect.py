@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cvpo.runlog import CONFIG, METRICS, read_metrics
+from cvpo.runs.directory import CONFIG, METRICS, read_metrics
 
 KEPT = (
     "epoch", "steps", "wall_seconds", "train/reward", "train/cost", "train/cumulative_cost", "eval/reward", "eval/cost",

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from cvpo import cli
-from cvpo.envs import TASKS
+from cvpo.tasks import TASKS
 
 
 def run(capsys, *arguments):

@@ -5,27 +5,27 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import cvpo.envs  # noqa: F401  (registers the built-in tasks with Gymnasium)
+import cvpo.tasks  # noqa: F401  (registers the built-in tasks with Gymnasium)
 
 if TYPE_CHECKING:
-    from cvpo.envs import TASKS
-    from cvpo.evaluation import evaluate
-    from cvpo.ops.estep import EStep, solve_estep
-    from cvpo.policy import Policy, load
-    from cvpo.training import Run, train
+    from cvpo.algorithms.cvpo.estep.solve import EStep, solve_estep
+    from cvpo.policies.evaluate import evaluate
+    from cvpo.policies.policy import Policy, load
+    from cvpo.tasks import TASKS
+    from cvpo.training.train import Run, train
 
 __all__ = ["TASKS", "EStep", "Policy", "Run", "evaluate", "load", "solve_estep", "train"]
 
 # Loaded on first use: reading a report or listing tasks should not wait for JAX.
 _HOME = {
-    "TASKS": "cvpo.envs",
-    "EStep": "cvpo.ops.estep",
-    "Policy": "cvpo.policy",
-    "Run": "cvpo.training",
-    "evaluate": "cvpo.evaluation",
-    "load": "cvpo.policy",
-    "solve_estep": "cvpo.ops.estep",
-    "train": "cvpo.training",
+    "TASKS": "cvpo.tasks",
+    "EStep": "cvpo.algorithms.cvpo.estep.solve",
+    "Policy": "cvpo.policies.policy",
+    "Run": "cvpo.training.train",
+    "evaluate": "cvpo.policies.evaluate",
+    "load": "cvpo.policies.policy",
+    "solve_estep": "cvpo.algorithms.cvpo.estep.solve",
+    "train": "cvpo.training.train",
 }
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from cvpo.config import did_you_mean
+from cvpo.errors import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,10 @@ class TrainOptions:
 
 def train(arguments: Sequence[str]) -> None:
     """Train a policy, or go on with a run."""
-    from cvpo import training
-    from cvpo.algorithms import lookup, make_config
-    from cvpo.envs.tasks import find_task
+    from cvpo.algorithms.registry import lookup
+    from cvpo.presets import make_config
+    from cvpo.tasks.table import find_task
+    from cvpo.training import train as training
 
     if _flag(arguments, "--resume"):
         return resume(arguments)
@@ -64,7 +65,7 @@ def train(arguments: Sequence[str]) -> None:
     settings = read_settings(Path(file)) if file else None
     free = [value for value, flag in zip(arguments, ("", *arguments), strict=False) if not _takes_a_name(flag)]
     task = next((argument for argument in free if find_task(argument)), None)
-    defaults = make_config(name, _flag(arguments, "--preset"), settings, task)
+    defaults = make_config(name, _flag(arguments, "--preset"), settings)
     unprefixed: Any = tyro.conf.arg(name="")  # --batch-size, not --config.batch-size
     fields: list[Any] = [("config", Annotated[lookup(name).config, unprefixed], dataclasses.field(default=defaults))]
     everything = dataclasses.make_dataclass("Train", fields, bases=(TrainOptions,), frozen=True)
@@ -77,9 +78,9 @@ def train(arguments: Sequence[str]) -> None:
 
 def resume(arguments: Sequence[str]) -> None:
     """Go on with a run from its newest checkpoint, with the settings it was started with."""
-    from cvpo import training
-    from cvpo.algorithms import make_config
-    from cvpo.runlog import read_config
+    from cvpo.presets import make_config
+    from cvpo.runs.directory import read_config
+    from cvpo.training import train as training
 
     def parse(
         resume: Path, steps: int | None = None, quiet: bool = False, tensorboard: bool = False, wandb: str | None = None
@@ -131,8 +132,8 @@ def evaluate(arguments: Sequence[str]) -> None:
             episodes: Episodes to run.
             seed: Seed of the environments.
         """
-        from cvpo.evaluation import evaluate
-        from cvpo.runlog import to_json
+        from cvpo.policies.evaluate import evaluate
+        from cvpo.runs.strict_json import to_json
 
         print(to_json(evaluate(run, env, episodes, seed), indent=2))
 
@@ -162,7 +163,7 @@ def render(arguments: Sequence[str]) -> None:
             fps: Frames per second.
             view: How a built-in task is seen: from above, or in MuJoCo's 3D picture (needs GL).
         """
-        from cvpo.rendering import render
+        from cvpo.policies.render import render
 
         print(render(run, output, env, episodes, seed, fps, view))
 
@@ -283,7 +284,7 @@ def tasks(arguments: Sequence[str]) -> None:
 
     def command() -> None:
         """List the built-in tasks with their sizes and limits."""
-        from cvpo.envs import TASKS
+        from cvpo.tasks import TASKS
 
         print(f"{'task':<14}{'id':<22}{'obs':>5}{'act':>5}{'steps':>7}{'limit':>7}")
         for t in TASKS.values():
@@ -298,10 +299,11 @@ def algorithms(arguments: Sequence[str]) -> None:
 
     def command() -> None:
         """List the algorithms and their presets."""
-        from cvpo.algorithms import ALGORITHMS
+        from cvpo.algorithms.registry import ALGORITHMS
+        from cvpo.presets import PRESETS
 
         for name, entry in ALGORITHMS.items():
-            print(f"{name:<10} {entry.summary} (presets: {', '.join(entry.presets)})")
+            print(f"{name:<10} {entry.summary} (presets: {', '.join(PRESETS[name])})")
 
     tyro.cli(command, prog="cvpo algorithms", args=arguments)
 

@@ -30,7 +30,9 @@ def workers_in(directory: Path) -> list[int]:
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             arguments = (process / "cmdline").read_bytes().decode().split("\0")
-            if "cvpo.experiments.worker" in arguments and any(part.startswith(str(directory)) for part in arguments):
+            if "cvpo.experiments.backends.worker" in arguments and any(
+                part.startswith(str(directory)) for part in arguments
+            ):
                 found.append(int(process.name))
     return found
 

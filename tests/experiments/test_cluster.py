@@ -7,7 +7,7 @@ from killing import kill_when, parent_of, saved_epoch, workers_in
 from tiny_runs import WORKER_PATH, tiny, untimed
 
 from cvpo.experiments import run_spec, sweep
-from cvpo.experiments.cluster import TOKEN, RayCluster
+from cvpo.experiments.backends.ray_cluster import TOKEN, RayCluster
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 EPOCHS = 20

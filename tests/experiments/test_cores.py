@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from cvpo.experiments.cores import CoreClaim, available
+from cvpo.experiments.backends.cores import CoreClaim, available
 
 
 def test_claims_do_not_overlap_and_free_what_they_held(tmp_path, monkeypatch):

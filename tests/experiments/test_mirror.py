@@ -2,7 +2,7 @@
 
 import os
 
-from cvpo.experiments.mirror import apply_changes, collect_changes
+from cvpo.experiments.backends.mirror import apply_changes, collect_changes
 
 
 def contents(directory):

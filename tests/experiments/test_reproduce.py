@@ -6,9 +6,9 @@ import pytest
 from tiny_runs import tiny
 
 from cvpo import cli
-from cvpo.algorithms import make_config
 from cvpo.experiments.paper import COSTS, SCALES, core_hours, paper_grid
 from cvpo.experiments.reproduce import reproduce
+from cvpo.presets import make_config
 
 
 def test_the_grid_is_the_papers():

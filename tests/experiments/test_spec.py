@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cvpo.algorithms import make_config
 from cvpo.experiments import RunSpec, grid
 from cvpo.experiments.spec import is_finished, parse_settings
-from cvpo.runlog import replace_text
+from cvpo.presets import make_config
+from cvpo.runs.atomic import write_text
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -81,13 +81,13 @@ def test_a_run_is_finished_if_it_is_this_run_with_no_fewer_steps(tmp_path):
     spec = RunSpec("Point-Goal", "cvpo", 100)
     spec.write(tmp_path)
     assert not is_finished(spec, tmp_path)
-    replace_text(tmp_path / "finished.json", '{"steps": 100}')
+    write_text(tmp_path / "finished.json", '{"steps": 100}')
     saved = dataclasses.asdict(make_config("cvpo", None, {}, "Point-Goal"))
-    replace_text(tmp_path / "config.json", json.dumps({"config": saved}))
+    write_text(tmp_path / "config.json", json.dumps({"config": saved}))
     assert is_finished(spec, tmp_path)
     assert is_finished(RunSpec("Point-Goal", "cvpo", 50), tmp_path)
     assert not is_finished(RunSpec("Point-Goal", "cvpo", 101), tmp_path)
     assert not is_finished(RunSpec("Point-Goal", "cvpo", 100, preset="paper"), tmp_path)
     for other in ({"particles": saved["particles"] + 1}, {"a_setting_of_an_older_version": 1}):
-        replace_text(tmp_path / "config.json", json.dumps({"config": saved | other}))
+        write_text(tmp_path / "config.json", json.dumps({"config": saved | other}))
         assert not is_finished(spec, tmp_path)

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from cvpo.experiments import RunSpec, Status
+from cvpo.experiments.display import SweepTable
 from cvpo.experiments.status import remaining_seconds
-from cvpo.experiments.table import SweepTable
 
 
 def status(algorithm="cvpo", seed=0, state="waiting", steps=0, seconds=0.0):

@@ -10,7 +10,7 @@ from tiny_runs import EPOCH, SETTINGS, tiny, untimed
 
 import cvpo
 from cvpo.experiments import run_spec, sweep
-from cvpo.runlog import read_config
+from cvpo.runs.directory import read_config
 
 
 @pytest.mark.slow

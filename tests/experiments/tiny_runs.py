@@ -8,7 +8,7 @@ import gymnasium as gym
 from toys import Bandit
 
 from cvpo.experiments import RunSpec
-from cvpo.runlog import read_metrics
+from cvpo.runs.directory import read_metrics
 
 WORKER_PATH = os.pathsep.join(map(str, Path(__file__).parents[:2]))  # where workers find this module and the toys
 EPOCH = 20  # steps: two environments with ten rounds each

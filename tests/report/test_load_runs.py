@@ -8,7 +8,7 @@ from made_runs import write_run
 
 from cvpo.report.load import find_runs, load_runs, read_run
 from cvpo.report.study import Study
-from cvpo.runlog import RunDirectoryError
+from cvpo.runs.directory import RunDirectoryError
 
 
 def test_runs_are_found_at_any_depth_and_each_once(runs):

@@ -8,7 +8,7 @@ import pytest
 from made_runs import write_run
 
 from cvpo.report import write_report
-from cvpo.runlog import RunDirectoryError
+from cvpo.runs.directory import RunDirectoryError
 
 
 def test_needs_no_jax():

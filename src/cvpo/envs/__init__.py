@@ -1,15 +1,1 @@
-"""The built-in tasks; importing this package registers their Gymnasium ids."""
-
-import gymnasium
-
-from cvpo.envs.tasks import TASKS, Task
-
-__all__ = ["TASKS", "Task"]
-
-for _task in TASKS.values():
-    gymnasium.register(
-        id=_task.id,
-        entry_point="cvpo.envs.single_env:TaskEnv",
-        vector_entry_point="cvpo.envs.vector_env:TaskVectorEnv",
-        kwargs={"task": _task.name},
-    )
+"""Anybody's environment behind one interface."""

@@ -14,9 +14,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from cvpo.config import did_you_mean
-from cvpo.envs.layout import Layout, flatten, layout_of, size_of
-from cvpo.envs.tasks import TASKS, find_task
+from cvpo.envs.spaces import Layout, flatten, layout_of, size_of
+from cvpo.errors import did_you_mean
+from cvpo.tasks.table import TASKS, find_task
 
 EnvSource = str | Callable[[], gym.Env]
 

@@ -2,6 +2,6 @@
 
 from cvpo.experiments.spec import RunSpec, grid, run_spec
 from cvpo.experiments.status import Status
-from cvpo.experiments.sweeping import sweep
+from cvpo.experiments.sweep import sweep
 
 __all__ = ["RunSpec", "Status", "grid", "run_spec", "sweep"]

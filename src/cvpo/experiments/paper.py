@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cvpo.config import did_you_mean
-from cvpo.envs import TASKS
+from cvpo.errors import did_you_mean
 from cvpo.experiments.spec import RunSpec
+from cvpo.tasks import TASKS
 
 # The algorithm of each method, its settings beyond the preset, and whether it learns from a replay.
 METHODS: dict[str, tuple[str, dict[str, Any], bool]] = {

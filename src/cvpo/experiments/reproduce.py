@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cvpo.experiments import cores
+from cvpo.experiments.backends import cores
 from cvpo.experiments.paper import core_hours, paper_grid
 from cvpo.experiments.spec import RunSpec, is_finished
 from cvpo.experiments.status import Status
-from cvpo.experiments.sweeping import sweep
+from cvpo.experiments.sweep import sweep
 
 
 def reproduce(

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cvpo.runlog import FINISHED, RunDirectoryError, read_config, replace_text
+from cvpo.runs.atomic import write_text
+from cvpo.runs.directory import FINISHED, RunDirectoryError, read_config
 
 if TYPE_CHECKING:
-    from cvpo.config import LoopConfig
-    from cvpo.training import Run
+    from cvpo.algorithms.config import LoopConfig
+    from cvpo.training.train import Run
 
 SPEC = "spec.json"
 _LONGEST_NAME = 200  # file systems allow 255 bytes
@@ -55,14 +56,14 @@ class RunSpec:
 
     def settings(self) -> LoopConfig:
         """All settings of the run, those of its preset and its task included."""
-        from cvpo.algorithms import make_config
+        from cvpo.presets import make_config
 
-        return make_config(self.algorithm, self.preset, dict(self.config), self.env)
+        return make_config(self.algorithm, self.preset, dict(self.config))
 
     def check(self) -> None:
         """Refuse what cannot be trained, before anything is started."""
         from cvpo.envs.adapter import check_known
-        from cvpo.training import check_numbers, resolve_limits
+        from cvpo.training.train import check_numbers, resolve_limits
 
         check_numbers(self.steps, self.seed)
         self.settings()
@@ -84,7 +85,7 @@ class RunSpec:
 
     def write(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        replace_text(directory / SPEC, self.to_json() + "\n")
+        write_text(directory / SPEC, self.to_json() + "\n")
 
     @staticmethod
     def read(directory: Path) -> RunSpec:
@@ -93,7 +94,7 @@ class RunSpec:
 
 def run_spec(spec: RunSpec, directory: str | Path) -> Run:
     """Train a spec's run in `directory`, from its newest checkpoint if it has one, and note there that it is done."""
-    from cvpo.training import train
+    from cvpo.training.train import train
 
     run = train(
         spec.env,
@@ -107,13 +108,13 @@ def run_spec(spec: RunSpec, directory: str | Path) -> Run:
         resume=True,
         quiet=True,
     )
-    replace_text(Path(directory) / FINISHED, json.dumps({"steps": spec.steps}) + "\n")
+    write_text(Path(directory) / FINISHED, json.dumps({"steps": spec.steps}) + "\n")
     return run
 
 
 def is_finished(spec: RunSpec, directory: Path) -> bool:
     """Whether the directory holds this run to its end. One that was made with other defaults is another run."""
-    from cvpo.algorithms import make_config
+    from cvpo.presets import make_config
 
     try:
         steps = json.loads((directory / FINISHED).read_text())["steps"]

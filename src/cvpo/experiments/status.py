@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from cvpo.experiments.spec import RunSpec
-from cvpo.runlog import ERROR, RunDirectoryError, read_metrics, replace_text
+from cvpo.runs.atomic import write_text
+from cvpo.runs.directory import ERROR, RunDirectoryError, read_metrics
 
 State = Literal["waiting", "running", "done", "failed"]
 
@@ -42,7 +43,7 @@ class Status:
 
     def fail(self, error: str) -> None:
         self.state, self.error = "failed", error
-        replace_text(self.directory / ERROR, error.rstrip() + "\n")
+        write_text(self.directory / ERROR, error.rstrip() + "\n")
 
     def died(self, reason: str, retries: int) -> None:
         """Its process is gone: it waits for another one, unless that has happened too often."""

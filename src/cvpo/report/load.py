@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cvpo.report.statistics import mean_over_last
-from cvpo.runlog import CONFIG, METRICS, RunDirectoryError, read_config, read_metrics
+from cvpo.runs.directory import CONFIG, METRICS, RunDirectoryError, read_config, read_metrics
 
 CONVERGED = 0.2
 """The last part of training that counts as converged, as in the paper's section on the convergence cost."""

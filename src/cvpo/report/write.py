@@ -11,7 +11,7 @@ from cvpo.report.page import Picture, make_page
 from cvpo.report.study import Study
 from cvpo.report.style import rendered, styled
 from cvpo.report.table import as_csv, as_markdown, make_table
-from cvpo.runlog import RunDirectoryError
+from cvpo.runs.directory import RunDirectoryError
 
 FORMATS = ("png", "svg", "pdf")
 

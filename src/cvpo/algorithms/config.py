@@ -1,0 +1,159 @@
+"""Settings as frozen dataclasses: what every algorithm has, and how overrides are applied and checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from cvpo.errors import BadValue, did_you_mean
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """Settings that every algorithm shares."""
+
+    envs: int = 20
+    """Parallel environments; an epoch is one episode's length of steps in each."""
+    episode_length: int | None = None
+    """Steps of an episode; only needed where the environment states no time limit."""
+    cost_keys: tuple[str, ...] = ()
+    """Keys of `info` that hold the costs, one for each limit; empty: info["cost"] or info["costs"]."""
+    processes: bool = False
+    """Run the environments in processes of their own (the built-in tasks use threads instead)."""
+    threads: int = 1
+    """Threads that step the built-in tasks."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers of every network."""
+    gamma: float = 0.99
+    """Discount of reward and cost."""
+    eval_episodes: int = 10
+    """Episodes of the deterministic policy in each evaluation."""
+    eval_every: int = 4
+    """Epochs between two evaluations; the last epoch is always evaluated."""
+    normalize_observations: bool = True
+    """Scale observations by their running mean and deviation, saved with the policy."""
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "envs", "eval_episodes", "eval_every", "threads")
+        if self.episode_length is not None:
+            require_at_least(self, 1, "episode_length")
+        require_between(self, 0.0, 1.0, "gamma")
+        if not self.hidden or min(self.hidden) < 1:
+            raise BadValue(f"hidden must name at least one layer of width >= 1, got {self.hidden}")
+
+
+@dataclass(frozen=True)
+class OffPolicyConfig(LoopConfig):
+    """Settings of the methods that learn from a replay of old episodes."""
+
+    envs: int = 5
+    """Parallel environments; an epoch is one episode's length of steps in each. Few: the policy learns from its
+    mistakes only after the epoch in which it makes them."""
+    hidden: tuple[int, ...] = (128, 128)
+    """Widths of the hidden layers of every network."""
+    batch_size: int = 256
+    """Transitions in a gradient step."""
+    update_ratio: float = 0.25
+    """Gradient steps per environment step."""
+    replay_capacity: int = 200_000
+    """Environment steps kept, rounded down to whole epochs; few, as what older policies did misleads sums over several
+    steps."""
+    random_epochs: int = 0
+    """Epochs at the start that act uniformly at random."""
+    noiseless_envs: int = 0
+    """Environments, of `envs`, in which the policy acts without its noise, so that it learns where that leads, too."""
+    critic_learning_rate: float = 1e-3
+    polyak: float = 0.99
+    """Weight of the old target in each averaging step."""
+    n_step: int = 8
+    """Steps summed before a critic's target bootstraps; with `retrace`, steps in a sequence."""
+    retrace: bool = True
+    """Correct the sums by Retrace(λ) for what the policy would do now, and learn from every step of a sequence."""
+
+    @property
+    def sequences(self) -> int:
+        """Rows of a batch: a sequence counts for all its steps if all of them are learned from."""
+        return self.batch_size // self.n_step if self.retrace else self.batch_size
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(self, 1, "batch_size", "replay_capacity", "n_step")
+        if self.retrace and not 2 <= self.n_step <= self.batch_size:
+            raise BadValue(f"retrace needs 2 <= n_step <= batch_size = {self.batch_size}, got n_step = {self.n_step}")
+        require_at_least(self, 0, "random_epochs")
+        require_between(self, 0, self.envs, "noiseless_envs")
+        require_between(self, 0.0, 1.0, "polyak")
+        require_positive(self, "update_ratio", "critic_learning_rate")
+
+
+@dataclass(frozen=True)
+class OnPolicyConfig(LoopConfig):
+    """Settings of the methods that learn from the newest episodes only."""
+
+    gae_lambda: float = 0.97
+    """Trace decay of the reward advantages."""
+    cost_gae_lambda: float = 0.97
+    """Trace decay of the cost advantages."""
+    value_learning_rate: float = 1e-3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_between(self, 0.0, 1.0, "gae_lambda", "cost_gae_lambda")
+        require_positive(self, "value_learning_rate")
+
+
+def require_at_least(config: Any, low: float, *names: str) -> None:
+    for name in names:
+        if not getattr(config, name) >= low:
+            raise BadValue(f"{name} must be >= {low}, got {getattr(config, name)}")
+
+
+def require_positive(config: Any, *names: str) -> None:
+    for name in names:
+        if not (getattr(config, name) > 0 and math.isfinite(getattr(config, name))):
+            raise BadValue(f"{name} must be a positive finite number, got {getattr(config, name)}")
+
+
+def require_between(config: Any, low: float, high: float, *names: str) -> None:
+    for name in names:
+        if not low <= getattr(config, name) <= high:
+            raise BadValue(f"{name} must be between {low} and {high}, got {getattr(config, name)}")
+
+
+C = TypeVar("C")
+
+
+def with_overrides(config: C, overrides: Mapping[str, Any]) -> C:
+    """`config` with some fields replaced; unknown names and values of the wrong type are refused."""
+    hints = typing.get_type_hints(type(config))
+    names = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]
+    checked = {}
+    for name, value in overrides.items():
+        if name not in names:
+            raise BadValue(f"{type(config).__module__} has no setting {name!r}{did_you_mean(name, names)}")
+        checked[name] = _coerce(name, value, hints[name])
+    return dataclasses.replace(config, **checked)  # type: ignore[type-var]
+
+
+def _coerce(name: str, value: Any, hint: Any) -> Any:
+    """`value` as the type of its field, so that JSON's lists and integers fit tuples and floats."""
+    options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    for option in options:
+        origin = typing.get_origin(option)
+        if option is type(None) and value is None:
+            return None
+        if origin is typing.Literal and value in typing.get_args(option):
+            return value
+        if origin is tuple and isinstance(value, (list, tuple)):
+            return tuple(_coerce(name, item, typing.get_args(option)[0]) for item in value)
+        if option is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value)
+        if option in (int, bool, str) and type(value) is option:
+            return value
+    expected = " or ".join(getattr(option, "__name__", str(option)) for option in options)
+    raise BadValue(f"{name} must be {expected}, got {value!r}")

@@ -1,0 +1,98 @@
+"""What a policy of CVPO is for each kind of action space: how it acts, proposes candidates and is fitted.
+
+Shapes: B states, K candidates, d components of an action, c trust-region terms (2 for Gaussian, 1 for categorical).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from cvpo.algorithms.base import Key, Params, Spec
+from cvpo.algorithms.cvpo import mstep
+from cvpo.algorithms.shared import networks
+from cvpo.algorithms.shared.distributions import Gaussian, categorical_kl, gaussian_kl_mean, gaussian_kl_scale
+
+
+class Head(NamedTuple):
+    """A policy as functions of its parameters.
+
+    init(key) -> params
+    distribution(params, obs [B, o]) -> a distribution
+    act(params, obs [B, o], key | None) -> (action, log_prob)
+    candidates(distribution, key, count) -> (actions [B, K, d] | None for all choices, log_prior [B, K])
+    log_prob(params, obs, action) -> [B]
+    fit(old, new, actions, weights [B, K]) -> (log likelihood of the weighted candidates, KLs [c] from old to new)
+    entropy(distribution) -> [B]
+    """
+
+    kl_names: tuple[str, ...]
+    init: Callable[[Key], Params]
+    distribution: Callable[[Params, jax.Array], Any]
+    act: Callable[[Params, jax.Array, Key | None], tuple[jax.Array, jax.Array]]
+    candidates: Callable[[Any, Key, int], tuple[jax.Array | None, jax.Array]]
+    log_prob: Callable[[Params, jax.Array, jax.Array], jax.Array]
+    fit: Callable[[Any, Any, jax.Array | None, jax.Array], tuple[jax.Array, jax.Array]]
+    entropy: Callable[[Any], jax.Array]
+
+
+def gaussian_head(spec: Spec, hidden: Sequence[int], full_covariance: bool, initial_scale: float, min_scale: float = 1e-3) -> Head:
+    def distribution(params: Params, obs: jax.Array) -> Gaussian:
+        return networks.gaussian_apply(params, obs, spec.action_size, initial_scale, min_scale)
+
+    def act(params: Params, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
+        policy = distribution(params, obs)
+        action = policy.mean if key is None else policy.sample(key, 1)[..., 0, :]
+        return action, policy.log_prob(action[..., None, :])[..., 0]
+
+    def candidates(policy: Gaussian, key: Key, count: int) -> tuple[jax.Array, jax.Array]:
+        actions = policy.sample(key, count)
+        return actions, jnp.full(actions.shape[:-1], -jnp.log(count))
+
+    def fit(old: Gaussian, new: Gaussian, actions: jax.Array | None, weights: jax.Array):
+        # Decoupled as in the appendix: the mean is fitted at the old covariance and the covariance at the old mean,
+        # so that neither can pay for the other's step.
+        assert actions is not None
+        mean, scale = Gaussian(new.mean, old.scale_tril), Gaussian(old.mean, new.scale_tril)
+        likelihood = mstep.weighted_log_likelihood(mean.log_prob(actions), weights)
+        likelihood += mstep.weighted_log_likelihood(scale.log_prob(actions), weights)
+        kls = jnp.stack([gaussian_kl_mean(old, new).mean(), gaussian_kl_scale(old, new).mean()])
+        return likelihood, kls
+
+    return Head(
+        kl_names=("mean", "scale"),
+        init=lambda key: networks.gaussian_init(key, spec.obs_size, spec.action_size, hidden, full_covariance),
+        distribution=distribution,
+        act=act,
+        candidates=candidates,
+        log_prob=lambda params, obs, action: distribution(params, obs).log_prob(action[..., None, :])[..., 0],
+        fit=fit,
+        entropy=lambda policy: policy.entropy(),
+    )
+
+
+def categorical_head(spec: Spec, hidden: Sequence[int]) -> Head:
+    distribution = networks.categorical_apply
+
+    def act(params: Params, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
+        policy = distribution(params, obs)
+        action = policy.logits.argmax(-1) if key is None else policy.sample(key)
+        return action, policy.log_prob(action)
+
+    def fit(old, new, actions: jax.Array | None, weights: jax.Array):
+        likelihood = mstep.weighted_log_likelihood(new.log_probs, weights)
+        return likelihood, categorical_kl(old, new).mean()[None]
+
+    return Head(
+        kl_names=("policy",),
+        init=lambda key: networks.mlp_init(key, (spec.obs_size, *hidden, spec.action_size), last_scale=0.01),
+        distribution=distribution,
+        act=act,
+        candidates=lambda policy, key, count: (None, policy.log_probs),
+        log_prob=lambda params, obs, action: distribution(params, obs).log_prob(action),
+        fit=fit,
+        entropy=lambda policy: policy.entropy(),
+    )

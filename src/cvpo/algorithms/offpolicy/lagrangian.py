@@ -1,0 +1,151 @@
+"""What the off-policy baselines share: the penalised objective and the controllers of its multipliers.
+
+An unconstrained method is the same method for a spec without constraints. Shapes: B states, m constraints.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from cvpo.algorithms.base import Info, Spec, Transition, first_episode_means
+from cvpo.algorithms.config import require_at_least, require_between, require_positive
+from cvpo.algorithms.offpolicy.critics import CriticConfig, Critics, CriticState, Units, learned_steps
+from cvpo.algorithms.shared import pid
+from cvpo.algorithms.shared.returns import threshold_factor
+
+
+@dataclass(frozen=True)
+class MultiplierConfig(CriticConfig):
+    """Settings of the Lagrange multipliers; a method whose config has none of them ignores the costs.
+
+    Gains and smoothing are per epoch, and costs are per episode, wherever their level is taken from.
+    """
+
+    cost_level: Literal["critic", "measured"] = "measured"
+    """What the multipliers respond to: the cost critic's estimate at every policy step (the paper), or the measured
+    cost of each epoch's episodes."""
+    safety_margin: float = 0.25
+    """Share of the limit that the measured level is kept away from it, as episodes scatter about their mean."""
+    multiplier_kp: float = 0.5
+    """Proportional gain, on an episode's cost in excess of its target."""
+    multiplier_ki: float = 0.05
+    """Integral gain; alone it is a plain multiplier with this learning rate."""
+    multiplier_kd: float = 0.5
+    """Derivative gain, on an increase of the cost."""
+    multiplier_smoothing: float = 0.5
+    """Weight of the past in the running mean of the cost that the proportional and derivative parts see."""
+    max_multiplier: float = 100.0
+    normalize_loss: bool = True
+    """Divide the penalised value by 1 + Σλ, so that the policy's step has one size however large these are."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(self, 0, "multiplier_kp", "multiplier_ki", "multiplier_kd")
+        require_between(self, 0.0, 1.0, "multiplier_smoothing", "safety_margin")
+        require_positive(self, "max_multiplier")
+
+
+class PenaltyState(NamedTuple):
+    controller: pid.PIDState
+    multipliers: jax.Array  # [m]
+
+
+class Penalty(NamedTuple):
+    """The constraints as a penalty on the reward's value.
+
+    init() -> PenaltyState
+    objective(state, q_reward [B], q_costs [m, B]) -> [B]     what the policy maximises
+    observe(state, rollout) -> PenaltyState                   after an epoch's episodes
+    foresee(state, units, q_costs [m, B]) -> PenaltyState     after a policy step, q_costs of the policy's actions
+    info(state) -> Info
+    """
+
+    init: Callable[[], PenaltyState]
+    objective: Callable[[PenaltyState, jax.Array, jax.Array], jax.Array]
+    observe: Callable[[PenaltyState, Transition], PenaltyState]
+    foresee: Callable[[PenaltyState, jax.Array], PenaltyState]
+    info: Callable[[PenaltyState], Info]
+
+
+def heeded(config: CriticConfig, spec: Spec) -> Spec:
+    """`spec` with the constraints that a method heeds: none, unless its config has multipliers."""
+    return spec if isinstance(config, MultiplierConfig) else dataclasses.replace(spec, cost_limits=())
+
+
+def require_continuous(method: str, spec: Spec) -> None:
+    if spec.discrete:
+        raise ValueError(
+            f"{method} needs continuous actions, got a Discrete space of {spec.action_size} choices; "
+            "cvpo and ppo-lag learn these"
+        )
+
+
+def learn_critics(
+    critics: Critics,
+    config: CriticConfig,
+    spec: Spec,
+    state: CriticState,
+    batch: Transition,
+    expect: Any,
+    log_prob: Any,
+) -> tuple[CriticState, jax.Array, Info]:
+    """One step of the critics of a heeded spec; also the observations [B, o] for the policy's step, and metrics."""
+    batch = batch._replace(costs=batch.costs[..., : spec.num_costs])
+    state, info = critics.update(state, batch, expect, log_prob)
+    if not spec.num_costs:
+        del info["critic/cost_loss"]  # the mean over no critics
+    return state, learned_steps(config, batch).obs, info
+
+
+def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Penalty:
+    """`spec` as `heeded` gives it; `policy_delay`: gradient steps of the critics for each of the policy."""
+    settings = config if isinstance(config, MultiplierConfig) else MultiplierConfig()
+    limits = jnp.array(spec.cost_limits)
+    factor = threshold_factor(spec.episode_length, config.gamma)
+    policy_steps = spec.episode_length * config.envs * config.update_ratio / policy_delay  # in an epoch
+    gains = pid.PIDGains(settings.multiplier_kp, settings.multiplier_ki, settings.multiplier_kd)
+
+    def control(state: PenaltyState, cost: jax.Array, duration: float) -> PenaltyState:
+        """The multipliers after `duration` epochs at an episode's cost [m]."""
+        scaled = pid.PIDGains(gains.kp, gains.ki * duration, gains.kd / duration)
+        smoothing = settings.multiplier_smoothing**duration
+        above = pid.relative_excess(cost, limits, settings.safety_margin)
+        return PenaltyState(*pid.pid_update(state.controller, above, scaled, smoothing, settings.max_multiplier))
+
+    def objective(state: PenaltyState, q_reward: jax.Array, q_costs: jax.Array) -> jax.Array:
+        penalised = q_reward - state.multipliers @ q_costs
+        # Stooke et al. 2020, Eq. 9
+        return penalised / (1 + state.multipliers.sum()) if settings.normalize_loss else penalised
+
+    def observe(state: PenaltyState, rollout: Transition) -> PenaltyState:
+        if settings.cost_level != "measured":
+            return state
+        return control(state, first_episode_means(rollout, rollout.costs[..., : spec.num_costs]), 1.0)
+
+    def foresee(state: PenaltyState, units: Units, q_costs: jax.Array) -> PenaltyState:
+        if settings.cost_level != "critic":
+            return state
+        return control(state, (units.level[1:] + units.scale[1:] * q_costs.mean(-1)) / factor, 1 / policy_steps)
+
+    def info(state: PenaltyState) -> Info:
+        return {f"policy/multiplier{end}": state.multipliers[i] for i, end in enumerate(spec.cost_ends)}
+
+    def init() -> PenaltyState:
+        return PenaltyState(pid.pid_init(spec.num_costs), jnp.zeros(spec.num_costs))
+
+    return Penalty(init, objective, observe, foresee, info)
+
+
+def value_info(spec: Spec, units: Units, q_reward: jax.Array, q_costs: jax.Array) -> Info:
+    """What the critics say of the policy's actions, q_reward [B] and q_costs [m, B], as metrics."""
+    means = jnp.concatenate([q_reward.mean()[None], q_costs.mean(-1)])
+    values = units.level + units.scale * means
+    return {"critic/reward_value": values[0]} | {
+        f"critic/cost_value{end}": values[1 + i] for i, end in enumerate(spec.cost_ends)
+    }

@@ -1,0 +1,159 @@
+"""TD3 (Fujimoto et al. 2018) and DDPG (Lillicrap et al. 2016), with and without Lagrange multipliers.
+
+DDPG is TD3 without its three additions, so here it is only settings: one reward critic, no noise on the target's
+action, a policy step after each critic step. Shapes: B states, K next actions, d components of an action, E critics.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from cvpo.algorithms.base import Algorithm, Info, Key, Params, Spec, Transition
+from cvpo.algorithms.config import require_at_least, require_positive
+from cvpo.algorithms.offpolicy import lagrangian
+from cvpo.algorithms.offpolicy.critics import CriticConfig, CriticState, Units, make_critics
+from cvpo.algorithms.shared import networks
+from cvpo.algorithms.shared.distributions import Gaussian
+
+
+@dataclass(frozen=True)
+class Config(CriticConfig):
+    """Settings of TD3."""
+
+    random_epochs: int = 1
+    """Epochs at the start that act uniformly at random: a deterministic policy with a little noise sees too little."""
+    policy_learning_rate: float = 1e-3
+    exploration_noise: float = 0.1
+    """Standard deviation of the noise on the actions taken in training; actions span [-1, 1]."""
+    target_noise: float = 0.2
+    """Standard deviation of the noise on the next actions of a critic's target."""
+    target_noise_clip: float = 0.5
+    """Largest size of that noise."""
+    policy_delay: int = 2
+    """Critic steps for each policy step."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self, "policy_learning_rate", "exploration_noise")
+        require_at_least(self, 0, "target_noise", "target_noise_clip")
+        require_at_least(self, 1, "policy_delay")
+        if self.retrace and self.cut_traces:
+            raise ValueError(
+                "retrace weighs actions by their density, which a deterministic policy does not have, "
+                "got retrace=True; set cut_traces=False, or use cvpo or sac"
+            )
+
+
+@dataclass(frozen=True)
+class LagConfig(Config, lagrangian.MultiplierConfig):
+    """Settings of TD3-Lag."""
+
+
+@dataclass(frozen=True)
+class DDPGConfig(Config):
+    """Settings of DDPG."""
+
+    reward_critics: int = 1
+    """Members of the reward ensemble; their minimum counts."""
+    target_noise: float = 0.0
+    """Standard deviation of the noise on the next actions of a critic's target."""
+    policy_delay: int = 1
+    """Critic steps for each policy step."""
+
+
+@dataclass(frozen=True)
+class DDPGLagConfig(DDPGConfig, lagrangian.MultiplierConfig):
+    """Settings of DDPG-Lag."""
+
+
+class State(NamedTuple):
+    critics: CriticState
+    actor: networks.MLP
+    target_actor: networks.MLP
+    optimizer: optax.OptState
+    penalty: lagrangian.PenaltyState
+    updates: jax.Array
+    policy_info: Info  # of the latest policy step: an epoch's means must not count the steps between as zeros
+
+
+def make(config: Config, spec: Spec) -> Algorithm:
+    lagrangian.require_continuous("DDPG" if isinstance(config, DDPGConfig) else "TD3", spec)
+    spec = lagrangian.heeded(config, spec)
+    critics = make_critics(config, spec)
+    # The policy climbs the first reward critic alone: the minimum is there to keep targets low, not to be climbed.
+    judges = make_critics(dataclasses.replace(config, reward_critics=1), spec)
+    penalty = lagrangian.make_penalty(config, spec, config.policy_delay)
+    optimizer = optax.adam(config.policy_learning_rate)
+
+    def init(key: Key) -> State:
+        critic_key, actor_key = jax.random.split(key)
+        sizes = (spec.obs_size, *config.hidden, spec.action_size)
+        actor = networks.mlp_init(actor_key, sizes, last_scale=0.01)
+        penalty_state, critic_state = penalty.init(), critics.init(critic_key)
+        return State(
+            critics=critic_state,
+            actor=actor,
+            target_actor=actor,
+            optimizer=optimizer.init(actor),
+            penalty=penalty_state,
+            updates=jnp.zeros((), jnp.int32),
+            policy_info=policy_info(critic_state.units, jnp.zeros(()), jnp.zeros(1), jnp.zeros((spec.num_costs, 1)), penalty_state),
+        )
+
+    def policy_info(units: Units, loss: jax.Array, q_reward: jax.Array, q_costs: jax.Array, state: lagrangian.PenaltyState) -> Info:
+        return {"policy/loss": loss, **lagrangian.value_info(spec, units, q_reward, q_costs), **penalty.info(state)}
+
+    def act(params: Params, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
+        action = networks.deterministic_apply(params, obs)
+        explore = Gaussian(action, config.exploration_noise * jnp.eye(spec.action_size))
+        if key is not None:
+            action = explore.sample(key, 1)[:, 0]
+        return action, explore.log_prob(action[:, None])[:, 0]
+
+    def improve(state: State, obs: jax.Array) -> State:
+        """One step of the policy up the penalised value of its actions."""
+        first, costs = state.critics.params[0], state.critics.params[config.reward_critics :]
+
+        def loss(actor: networks.MLP) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+            action = networks.deterministic_apply(actor, obs)
+            q_reward, q_costs = judges.combine(judges.values((first, *costs), obs, action[:, None, :])[..., 0])
+            return -penalty.objective(state.penalty, q_reward, q_costs).mean(), (q_reward, q_costs)
+
+        (value, (q_reward, q_costs)), gradient = jax.value_and_grad(loss, has_aux=True)(state.actor)
+        step, opt_state = optimizer.update(gradient, state.optimizer)
+        penalty_state = penalty.foresee(state.penalty, state.critics.units, q_costs)
+        return state._replace(
+            actor=optax.apply_updates(state.actor, step),
+            optimizer=opt_state,
+            penalty=penalty_state,
+            policy_info=policy_info(state.critics.units, value, q_reward, q_costs, penalty_state),
+        )
+
+    def update(state: State, batch: Transition, key: Key) -> tuple[State, Info]:
+        def expect(params: Any, obs: jax.Array) -> jax.Array:
+            mean = networks.deterministic_apply(state.target_actor, obs)[:, None, :]
+            shape = (mean.shape[0], config.next_actions, spec.action_size)
+            noise = config.target_noise * jax.random.normal(key, shape)
+            noise = jnp.clip(noise, -config.target_noise_clip, config.target_noise_clip)
+            return critics.values(params, obs, mean + noise).mean(-1)
+
+        critic_state, obs, info = lagrangian.learn_critics(critics, config, spec, state.critics, batch, expect, None)
+        state = state._replace(critics=critic_state, updates=state.updates + 1)
+        if config.policy_delay == 1:
+            state = improve(state, obs)
+        else:
+            due = state.updates % config.policy_delay == 0
+            state = jax.lax.cond(due, improve, lambda state, obs: state, state, obs)
+        target_actor = optax.incremental_update(state.actor, state.target_actor, 1 - config.polyak)
+        return state._replace(target_actor=target_actor), info | state.policy_info
+
+    def observe(state: State, rollout: Transition) -> State:
+        return state._replace(penalty=penalty.observe(state.penalty, rollout))
+
+    return Algorithm(init, lambda state: state.actor, act, update, observe)

@@ -1,0 +1,112 @@
+"""The iteration that all on-policy methods share: advantages of a rollout, the policy's improvement, the values' fit.
+
+A method adds one function, `improve`, which betters the policy on a batch. Shapes: H steps of N environments make
+B = H·N rows; o observation size; m constraints; the reward and the m costs are one array of signals [1 + m, ...].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from cvpo.algorithms.base import Algorithm, Info, Key, Spec, Transition, first_episode_means
+from cvpo.algorithms.onpolicy.policy import Policy, PolicyConfig, PolicyParams
+from cvpo.algorithms.onpolicy.values import ValueState, make_values
+from cvpo.algorithms.shared import returns
+
+
+class Batch(NamedTuple):
+    """A rollout as the policy's improvement needs it."""
+
+    obs: jax.Array  # [B, o]
+    action: jax.Array  # [B, d], or [B] if discrete
+    log_prob: jax.Array  # [B] under the policy before its improvement
+    advantages: jax.Array  # [1 + m, B], standardised
+    cost_scales: jax.Array  # [m] what the costs' advantages were divided by
+    episode_costs: jax.Array  # [m] means over episodes
+    episode_length: jax.Array  # mean over episodes
+
+
+class State(NamedTuple):
+    policy: PolicyParams
+    values: ValueState
+    memory: Any  # what the method itself remembers: optimiser, multipliers
+
+
+# improve(params, memory, batch, key) -> (params, memory, info)
+Improve = Callable[[PolicyParams, Any, Batch, Key], tuple[PolicyParams, Any, Info]]
+
+
+def make_algorithm(
+    config: PolicyConfig, spec: Spec, policy: Policy, improve: Improve, init_memory: Callable[[PolicyParams], Any]
+) -> Algorithm:
+    """The iteration: advantages of a rollout, the policy's improvement on them, the value functions fitted to it."""
+    values = make_values(config, spec)
+    lambdas = jnp.array([config.gae_lambda] + [config.cost_gae_lambda] * spec.num_costs)
+
+    def init(key: Key) -> State:
+        policy_key, value_key = jax.random.split(key)
+        params = policy.init(policy_key)
+        state = State(params, values.init(value_key), init_memory(params))
+        # JAX's weak types would become strong in the first update, and the second would be compiled anew.
+        return jax.tree.map(lambda x: jnp.asarray(x, x.dtype), state)
+
+    def advantages(state: ValueState, rollout: Transition) -> tuple[jax.Array, jax.Array]:
+        """Advantages and value targets, [1 + m, B] each."""
+        shape = rollout.reward.shape
+        costs = rollout.costs[..., : spec.num_costs]
+        signals = jnp.concatenate([rollout.reward[None], jnp.moveaxis(costs, -1, 0)])
+        value, next_value = (
+            values.predict(state, obs.reshape(-1, spec.obs_size)).reshape(-1, *shape)
+            for obs in (rollout.obs, rollout.next_obs)
+        )
+        gae = jax.vmap(
+            lambda v, next_v, signal, lam: returns.gae(
+                v, next_v, signal, rollout.terminated, rollout.ended, config.gamma, lam
+            )
+        )
+        advantage, target = gae(value, next_value, signals, lambdas)
+        return advantage.reshape(len(signals), -1), target.reshape(len(signals), -1)
+
+    def update(state: State, rollout: Transition, key: Key) -> tuple[State, Info]:
+        policy_key, value_key = jax.random.split(key)
+        advantage, target = advantages(state.values, rollout)
+        obs = rollout.obs.reshape(-1, spec.obs_size)
+        action = rollout.action.reshape(obs.shape[0], *rollout.action.shape[2:])
+        standardised, deviations = standardize(advantage)
+        batch = Batch(
+            obs=obs,
+            action=action,
+            log_prob=rollout.log_prob.reshape(-1),
+            advantages=standardised,
+            cost_scales=deviations[1:],
+            episode_costs=first_episode_means(rollout, rollout.costs[..., : spec.num_costs]),
+            episode_length=first_episode_means(rollout, jnp.ones_like(rollout.reward)),
+        )
+        params, memory, info = improve(state.policy, state.memory, batch, policy_key)
+        value_state, errors = values.fit(state.values, obs, target, value_key)
+        old, new = policy.distribution(state.policy, obs), policy.distribution(params, obs)
+        info |= {
+            "update/kl": policy.kl(old, new).mean(),
+            "update/entropy": new.entropy().mean(),
+            "update/value_loss": errors[0],
+        }
+        for i, end in enumerate(spec.cost_ends):
+            info[f"update/cost_value_loss{end}"] = errors[1 + i]
+        return State(params, value_state, memory), info
+
+    return Algorithm(init, lambda state: state.policy, policy.act, update)
+
+
+def standardize(advantages: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Advantages [1 + m, B] with mean zero and unit deviation, and their deviations [1 + m] before.
+
+    A signal whose advantages are all the same has the deviation 1.
+    """
+    centred = advantages - advantages.mean(1, keepdims=True)
+    deviation = centred.std(1)
+    deviation = jnp.where(deviation > 0, deviation, 1.0)
+    return centred / deviation[:, None], deviation

@@ -1,0 +1,58 @@
+"""Lagrange multipliers of the on-policy methods: the penalised advantage and the controller behind it."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from cvpo.algorithms.base import Info, Spec
+from cvpo.algorithms.config import require_at_least, require_between, require_positive
+from cvpo.algorithms.onpolicy.iteration import Batch
+from cvpo.algorithms.onpolicy.policy import PolicyConfig
+from cvpo.algorithms.shared import pid
+
+
+@dataclass(frozen=True)
+class MultiplierConfig(PolicyConfig):
+    """Settings of the Lagrange multipliers; a method whose config has none of them ignores the costs."""
+
+    safety_margin: float = 0.25
+    """Share of the limit that the measured level is kept away from it, as episodes scatter about their mean."""
+    multiplier_kp: float = 0.5
+    """Proportional gain, on the relative excess of an episode's cost over its target."""
+    multiplier_ki: float = 0.1
+    """Integral gain; alone it is a plain multiplier with this learning rate."""
+    multiplier_kd: float = 0.1
+    """Derivative gain, on an increase of the cost from one iteration to the next."""
+    max_multiplier: float = 100.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(self, 0, "multiplier_kp", "multiplier_ki", "multiplier_kd")
+        require_between(self, 0.0, 1.0, "safety_margin")
+        require_positive(self, "max_multiplier")
+
+
+def heeded(config: PolicyConfig, spec: Spec) -> Spec:
+    """`spec` with the constraints that a method heeds: none, unless its config has multipliers."""
+    return spec if isinstance(config, MultiplierConfig) else dataclasses.replace(spec, cost_limits=())
+
+
+def penalized_advantage(
+    config: PolicyConfig, spec: Spec, controller: pid.PIDState, batch: Batch
+) -> tuple[pid.PIDState, jax.Array, Info]:
+    """(A_r - Σ λᵢ A_cᵢ) / (1 + Σ λᵢ) [B], with the multipliers that the rollout's own episode costs call for.
+
+    The division keeps the policy's step of one size however large the multipliers are (Stooke et al. 2020, Eq. 9).
+    """
+    if not isinstance(config, MultiplierConfig):
+        return controller, batch.advantages[0], {}
+    gains = pid.PIDGains(config.multiplier_kp, config.multiplier_ki, config.multiplier_kd)
+    excess = pid.relative_excess(batch.episode_costs, jnp.array(spec.cost_limits), config.safety_margin)
+    controller, multipliers = pid.pid_update(controller, excess, gains, maximum=config.max_multiplier)
+    penalty = multipliers @ batch.advantages[1:]
+    info = {f"update/multiplier{end}": multipliers[i] for i, end in enumerate(spec.cost_ends)}
+    return controller, (batch.advantages[0] - penalty) / (1 + multipliers.sum()), info

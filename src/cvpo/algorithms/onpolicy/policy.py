@@ -1,0 +1,95 @@
+"""The policy of the on-policy methods, and the settings that policy and value functions share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from cvpo.algorithms.base import Key, Spec
+from cvpo.algorithms.config import OnPolicyConfig, require_at_least, require_positive
+from cvpo.algorithms.shared import networks
+from cvpo.algorithms.shared.distributions import Categorical, Gaussian, categorical_kl, gaussian_kl
+
+ACTIVATIONS: dict[str, networks.Activation] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
+
+
+@dataclass(frozen=True)
+class PolicyConfig(OnPolicyConfig):
+    """Settings of the policy and the value functions, common to the on-policy methods."""
+
+    hidden: tuple[int, ...] = (64, 64)
+    """Widths of the hidden layers of every network."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Between the layers of every network."""
+    initial_scale: float = 0.6
+    """Standard deviation of a continuous policy at the start; actions span [-1, 1]."""
+    minibatch_size: int = 500
+    """Steps in a gradient step; a smaller rollout is one minibatch."""
+    value_epochs: int = 10
+    """Passes over the rollout that fit the value functions."""
+    value_clip: float | None = None
+    """Bound on the change of a value in one iteration, in standard deviations of its targets."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(self, 1, "minibatch_size", "value_epochs")
+        require_positive(self, "initial_scale")
+        if self.value_clip is not None:
+            require_positive(self, "value_clip")
+
+
+class PolicyParams(NamedTuple):
+    network: networks.MLP  # the mean, or the logits of discrete choices
+    log_scale: jax.Array | None  # [d], the same in every state; None if discrete
+
+
+class Policy(NamedTuple):
+    """A stochastic policy as functions of its parameters.
+
+    init(key) -> params
+    distribution(params, obs [..., o]) -> Gaussian or Categorical
+    act(params, obs [N, o], key | None) -> (action, log_prob [N])
+    log_prob(distribution, action) -> [...]
+    kl(old, new) -> [...]: KL(old || new) of two distributions
+    """
+
+    init: Callable[[Key], PolicyParams]
+    distribution: Callable[[PolicyParams, jax.Array], Any]
+    act: Callable[[PolicyParams, jax.Array, Key | None], tuple[jax.Array, jax.Array]]
+    log_prob: Callable[[Any, jax.Array], jax.Array]
+    kl: Callable[[Any, Any], jax.Array]
+
+
+def make_policy(config: PolicyConfig, spec: Spec) -> Policy:
+    activation = ACTIVATIONS[config.activation]
+
+    def init(key: Key) -> PolicyParams:
+        network = networks.mlp_init(key, (spec.obs_size, *config.hidden, spec.action_size), last_scale=0.01)
+        log_scale = None if spec.discrete else jnp.full(spec.action_size, jnp.log(config.initial_scale))
+        return PolicyParams(network, log_scale)
+
+    def distribution(params: PolicyParams, obs: jax.Array) -> Gaussian | Categorical:
+        out = networks.mlp_apply(params.network, obs, activation)
+        if params.log_scale is None:
+            return Categorical(out)
+        # one factor [d, d] serves all states: what is computed from it is computed once
+        return Gaussian(out, jnp.diag(jnp.exp(params.log_scale) + networks.MIN_SCALE))
+
+    def log_prob(policy: Gaussian | Categorical, action: jax.Array) -> jax.Array:
+        if isinstance(policy, Categorical):
+            return policy.log_prob(action)
+        return policy.log_prob(action[..., None, :])[..., 0]
+
+    def act(params: PolicyParams, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
+        policy = distribution(params, obs)
+        if isinstance(policy, Categorical):
+            action = policy.logits.argmax(-1) if key is None else policy.sample(key)
+        else:
+            action = policy.mean if key is None else policy.sample(key, 1)[..., 0, :]
+        return action, log_prob(policy, action)
+
+    return Policy(init, distribution, act, log_prob, categorical_kl if spec.discrete else gaussian_kl)

@@ -1,0 +1,109 @@
+"""TRPO (Schulman et al. 2015) and TRPO-Lag, which is TRPO on a penalised advantage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from cvpo.algorithms.base import Algorithm, Info, Key, Spec
+from cvpo.algorithms.config import require_at_least, require_between, require_positive
+from cvpo.algorithms.onpolicy.iteration import Batch, make_algorithm
+from cvpo.algorithms.onpolicy.lagrangian import MultiplierConfig, heeded, penalized_advantage
+from cvpo.algorithms.onpolicy.policy import Policy, PolicyConfig, PolicyParams, make_policy
+from cvpo.algorithms.shared import pid as lagrange
+from cvpo.algorithms.shared import trust_region
+
+
+@dataclass(frozen=True)
+class Config(PolicyConfig):
+    """Settings of TRPO."""
+
+    kl_limit: float = 0.01
+    """Trust region: bound on the mean KL(old ‖ new) of an iteration."""
+    cg_iterations: int = 10
+    """Products with the Fisher matrix in the solution for the natural gradient."""
+    cg_damping: float = 0.1
+    """Multiple of the identity added to the Fisher matrix."""
+    line_search_attempts: int = 10
+    """Step lengths tried before the old policy is kept."""
+    line_search_shrink: float = 0.8
+    """Ratio of a tried step length to the one before it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self, "kl_limit")
+        require_at_least(self, 1, "cg_iterations", "line_search_attempts")
+        require_at_least(self, 0, "cg_damping")
+        require_between(self, 0.0, 1.0, "line_search_shrink")
+
+
+@dataclass(frozen=True)
+class LagConfig(Config, MultiplierConfig):
+    """Settings of TRPO-Lag."""
+
+
+class Region(NamedTuple):
+    """A policy's improvement for k advantages at once, as a problem in its flat parameters [P]."""
+
+    params: jax.Array  # [P] the old parameters
+    unravel: Callable[[jax.Array], PolicyParams]
+    evaluate: Callable[[jax.Array], tuple[jax.Array, jax.Array]]  # params -> (surrogates [k], mean KL(old || new))
+    gradients: jax.Array  # [k, P] of the surrogates at the old parameters
+    natural_gradients: jax.Array  # [k, P] the inverse of the Fisher matrix times them
+
+
+def make_region(config: Config, policy: Policy, old: PolicyParams, batch: Batch, advantages: jax.Array) -> Region:
+    """A surrogate is the mean of ratio · advantage for one row of `advantages` [k, B]."""
+    params, unravel = ravel_pytree(old)
+
+    def distribution(flat: jax.Array) -> Any:
+        return policy.distribution(unravel(flat), batch.obs)
+
+    def surrogates(new: Any) -> jax.Array:
+        ratio = jnp.exp(policy.log_prob(new, batch.action) - batch.log_prob)
+        return advantages @ ratio / ratio.shape[0]
+
+    def mean_kl(before: Any, after: Any) -> jax.Array:
+        return policy.kl(before, after).mean()
+
+    def evaluate(flat: jax.Array) -> tuple[jax.Array, jax.Array]:
+        new = distribution(flat)
+        return surrogates(new), mean_kl(before, new)
+
+    before = distribution(params)
+    gradients = jax.jacrev(lambda flat: surrogates(distribution(flat)))(params)
+    fisher = trust_region.fisher_operator(distribution, mean_kl, params, config.cg_damping)
+    solve = jax.vmap(lambda gradient: trust_region.conjugate_gradient(fisher, gradient, config.cg_iterations))
+    return Region(params, unravel, evaluate, gradients, solve(gradients))
+
+
+def make(config: Config, spec: Spec) -> Algorithm:
+    """TRPO, or TRPO-Lag if `config` has multipliers."""
+    spec = heeded(config, spec)
+    policy = make_policy(config, spec)
+
+    def improve(
+        params: PolicyParams, controller: lagrange.PIDState, batch: Batch, key: Key
+    ) -> tuple[PolicyParams, lagrange.PIDState, Info]:
+        controller, advantage, info = penalized_advantage(config, spec, controller, batch)
+        region = make_region(config, policy, params, batch, advantage[None])
+        step = trust_region.natural_step(region.gradients[0], region.natural_gradients[0], config.kl_limit)
+        before = advantage.mean()  # the old policy's surrogate: all its ratios are 1
+
+        def acceptable(flat: jax.Array) -> jax.Array:
+            (surrogate,), kl = region.evaluate(flat)
+            return (kl <= config.kl_limit) & (surrogate > before)
+
+        found, fraction = trust_region.line_search(
+            acceptable, region.params, step, config.line_search_shrink, config.line_search_attempts
+        )
+        (surrogate,), _ = region.evaluate(found)
+        info |= {"update/policy_loss": -surrogate, "update/line_search_fraction": fraction}
+        return region.unravel(found), controller, info
+
+    return make_algorithm(config, spec, policy, improve, lambda params: lagrange.pid_init(spec.num_costs))

@@ -1,0 +1,1 @@
+"""Maths that several methods use: arrays in, arrays out."""

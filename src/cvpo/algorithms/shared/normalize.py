@@ -1,0 +1,66 @@
+"""Observation scaling around any algorithm: running mean and deviation, part of the learner and of its policy."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from cvpo.algorithms.base import Algorithm, Info, Key, Spec, Transition
+
+CLIP = 10.0  # in deviations: an outlier must not blow up a network
+
+
+class Moments(NamedTuple):
+    rows: jax.Array  # how many were seen
+    mean: jax.Array  # [D]
+    square: jax.Array  # [D] sum of squared differences from the mean
+
+
+def with_normalizer(inner: Algorithm, spec: Spec) -> Algorithm:
+    """`inner`, seeing scaled observations; each epoch's observations enter the moments when it is observed."""
+
+    def init(key: Key) -> tuple[Moments, Any]:
+        zeros = jnp.zeros(spec.obs_size)
+        return Moments(jnp.zeros(()), zeros, zeros), inner.init(key)
+
+    def scaled(moments: Moments, batch: Transition) -> Transition:
+        return batch._replace(obs=scale(moments, batch.obs), next_obs=scale(moments, batch.next_obs))
+
+    def act(params: tuple[Moments, Any], obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
+        moments, rest = params
+        return inner.act(rest, scale(moments, obs), key)
+
+    def observe(state: tuple[Moments, Any], rollout: Transition) -> tuple[Moments, Any]:
+        moments, rest = state
+        moments = merge(moments, rollout.obs.reshape(-1, spec.obs_size))
+        return moments, inner.observe(rest, scaled(moments, rollout))
+
+    def update(state: tuple[Moments, Any], batch: Transition, key: Key) -> tuple[tuple[Moments, Any], Info]:
+        moments, rest = state
+        rest, info = inner.update(rest, scaled(moments, batch), key)
+        return (moments, rest), info
+
+    return Algorithm(init, lambda state: (state[0], inner.policy(state[1])), act, update, observe, inner.describe)
+
+
+def scale(moments: Moments, obs: jax.Array) -> jax.Array:
+    variance = moments.square / jnp.maximum(moments.rows, 1)
+    # A component that never varied, up to the rounding of its mean, says nothing.
+    varied = variance > (1e-6 * moments.mean) ** 2
+    centred = jnp.where(varied, obs - moments.mean, 0.0)
+    return jnp.clip(centred / jnp.where(varied, jnp.sqrt(variance), 1.0), -CLIP, CLIP)
+
+
+def merge(moments: Moments, rows: jax.Array) -> Moments:
+    """Moments of all rows seen so far [n, D], by the parallel form of Welford's update (Chan et al.)."""
+    count = jnp.asarray(rows.shape[0], jnp.float32)
+    mean = rows.mean(0)
+    total = moments.rows + count
+    shift = mean - moments.mean
+    return Moments(
+        total,
+        moments.mean + shift * count / total,
+        moments.square + ((rows - mean) ** 2).sum(0) + shift**2 * moments.rows * count / total,
+    )

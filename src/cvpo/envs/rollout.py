@@ -1,0 +1,120 @@
+"""Running a policy in environments: one epoch of training episodes, or an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from cvpo.algorithms.base import Algorithm, Spec, Transition, in_first_episode
+from cvpo.envs.adapter import Environments
+
+Act = Callable[[Any, np.ndarray, jax.Array | None, int], tuple[jax.Array, jax.Array]]
+Progress = Callable[[float], None]
+
+
+class Diverged(RuntimeError):
+    """A learner whose policy is no longer made of numbers."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"learning diverged: {what} is not finite. The epochs before are saved, but would diverge "
+            "again if resumed; start a run with smaller learning rates, or look for rewards and costs of extreme size"
+        )
+
+
+def make_act(algorithm: Algorithm, noiseless: int = 0) -> Act:
+    """The policy as one compiled call: (params, obs [N, D], key of the epoch | None, step) -> (action, log_prob).
+
+    The first `noiseless` of the N environments get the deterministic action whatever the key. Its `log_prob` is that of
+    the policy with noise, as if it had been drawn, so that Retrace does not cut what follows it.
+    """
+
+    @jax.jit
+    def act(params: Any, obs: jax.Array, key: jax.Array | None, step: int) -> tuple[jax.Array, jax.Array]:
+        if key is None:
+            return algorithm.act(params, obs, None)
+        action, log_prob = algorithm.act(params, obs, jax.random.fold_in(key, step))
+        if noiseless:
+            calm, calm_log_prob = algorithm.act(params, obs[:noiseless], None)
+            action, log_prob = action.at[:noiseless].set(calm), log_prob.at[:noiseless].set(calm_log_prob)
+        return action, log_prob
+
+    return act
+
+
+def make_random_act(spec: Spec) -> Act:
+    """Uniformly random actions, in place of a policy that knows nothing yet."""
+
+    @jax.jit
+    def act(params: Any, obs: jax.Array, key: jax.Array, step: int) -> tuple[jax.Array, jax.Array]:
+        key = jax.random.fold_in(key, step)
+        if spec.discrete:
+            action = jax.random.randint(key, obs.shape[:1], 0, spec.action_size)
+            return action, jax.numpy.full(obs.shape[:1], -np.log(spec.action_size))
+        action = jax.random.uniform(key, (obs.shape[0], spec.action_size), minval=-1.0, maxval=1.0)
+        return action, jax.numpy.full(obs.shape[:1], -spec.action_size * np.log(2.0))
+
+    return act
+
+
+def collect(
+    environments: Environments, act: Act, params: Any, key: jax.Array, seeds: np.ndarray, progress: Progress
+) -> Transition:
+    """One epoch: every environment starts anew from its seed and runs for one episode's length; [H, N] of NumPy arrays.
+
+    An environment whose episode terminates early begins another, which the epoch's end may cut.
+    """
+    obs = environments.reset(seeds)
+    steps = []
+    horizon = environments.episode_length
+    for time in range(horizon):
+        action, log_prob = jax.device_get(act(params, obs, key, time))
+        require_numbers(action, log_prob)
+        step = environments.step(action)
+        steps.append((obs, action, log_prob, step.reward, step.costs, step.next_obs, step.terminated, step.ended))
+        obs = step.obs
+        if time % 32 == 0:
+            progress(time / horizon)
+    fields: Any = [np.stack(field) for field in zip(*steps, strict=True)]
+    return Transition(*fields)
+
+
+def evaluate_policy(
+    environments: Environments, act: Act, params: Any, seeds: np.ndarray, progress: Progress = lambda fraction: None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One episode in each environment with the deterministic policy: returns [N], costs [N, m], lengths [N]."""
+    obs = environments.reset(seeds)
+    reward, costs = np.zeros(environments.count), np.zeros((environments.count, environments.num_costs))
+    length = np.zeros(environments.count, int)
+    running = np.ones(environments.count, bool)
+    for time in range(environments.episode_length):
+        action, log_prob = jax.device_get(act(params, obs, None, time))
+        require_numbers(action, log_prob)
+        step = environments.step(action)
+        reward += running * step.reward
+        costs += running[:, None] * step.costs
+        length += running
+        running &= ~step.ended
+        if not running.any():
+            break
+        obs = step.obs
+        if time % 32 == 0:
+            progress(time / environments.episode_length)
+    return reward, costs, length
+
+
+def require_numbers(action: np.ndarray, log_prob: np.ndarray) -> None:
+    """Before an environment sees them, which else would be blamed. Of a choice only its probability can be wrong."""
+    if not np.isfinite(action).all() or np.isnan(log_prob).any():
+        raise Diverged("an action of the policy")
+
+
+def episode_statistics(rollout: Transition) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return [N], costs [N, m] and length [N] of each environment's first episode: `first_episode_means` says why."""
+    first = in_first_episode(rollout.ended)
+    reward = np.where(first, rollout.reward, 0.0).sum(0, dtype=np.float64)
+    costs = np.where(first[..., None], rollout.costs, 0.0).sum(0, dtype=np.float64)
+    return reward, costs, first.sum(0)

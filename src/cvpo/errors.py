@@ -1,0 +1,21 @@
+"""Errors that a user can mend, and suggestions for their messages. Anything else is a bug and keeps its traceback."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """What a user can mend: the message names what was received and what to do. The command prints it as one line."""
+
+
+class BadValue(UserError, ValueError):
+    """A setting or an argument with a value that cannot be used."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of an error message about an unknown name: the nearest ones, or all of them."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; there are {', '.join(known)}"

@@ -1,1 +1,0 @@
-"""Pure maths on arrays: no networks, no config, no environment."""

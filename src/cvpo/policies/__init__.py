@@ -1,0 +1,1 @@
+"""A trained policy on its own: load it, evaluate it, film it."""

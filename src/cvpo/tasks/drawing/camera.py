@@ -1,0 +1,55 @@
+"""MuJoCo's own three-dimensional picture, where OpenGL is available."""
+
+import mujoco
+import numpy as np
+
+from cvpo.tasks.shapes import Disc, Polygon, Shape
+
+_SIZE = 480
+_COLOURS = {"hazard": (0.9, 0.35, 0.28, 0.5), "goal": (0.18, 0.68, 0.4, 0.6)}
+
+
+class Camera:
+    """Looks at a world from above its edge."""
+
+    def __init__(self, model: mujoco.MjModel, extent: float):
+        try:
+            self._renderer = mujoco.Renderer(model, _SIZE, _SIZE)
+        except Exception as error:
+            raise RuntimeError(
+                f"the 3D picture needs OpenGL, which is not available here ({error}). Use view='top', which "
+                "needs none, or install a GL library and choose it before Python starts: MUJOCO_GL=egl "
+                "(GPU or Mesa), MUJOCO_GL=osmesa (software) or MUJOCO_GL=glfw (with a display)"
+            ) from error
+        # the worlds have no lamps of their own
+        model.vis.headlight.ambient[:], model.vis.headlight.diffuse[:] = 0.45, 0.6
+        self._extent = extent
+        self._view = mujoco.MjvCamera()
+        self._view.distance, self._view.elevation, self._view.azimuth = 2.6 * extent, -50.0, 90.0
+
+    def picture(self, data: mujoco.MjData, marks: list[Shape]) -> np.ndarray:
+        """[480, 480, 3] bytes."""
+        self._renderer.update_scene(data, self._view)
+        floor = [1.5 * self._extent, 1.5 * self._extent, 0.001]
+        self._add(mujoco.mjtGeom.mjGEOM_BOX, floor, [0.0, 0.0, -0.002], (0.93, 0.94, 0.95, 1.0))
+        for mark in marks:
+            colour = _COLOURS.get(mark.look)
+            match mark:
+                case Disc(x, y, radius) if colour:
+                    self._add(mujoco.mjtGeom.mjGEOM_CYLINDER, [radius, 0.003, 0.0], [x, y, 0.003], colour)
+                case Polygon(corners) if colour:
+                    low, high = np.min(corners, axis=0), np.max(corners, axis=0)
+                    size, centre = (high - low) / 2, (high + low) / 2
+                    self._add(mujoco.mjtGeom.mjGEOM_BOX, [*size, 0.003], [*centre, 0.003], colour)
+        return self._renderer.render()
+
+    def close(self) -> None:
+        """Give the GL context back."""
+        self._renderer.close()
+
+    def _add(self, shape: mujoco.mjtGeom, size: list[float], place: list[float], colour: tuple[float, ...]) -> None:
+        scene = self._renderer.scene
+        mujoco.mjv_initGeom(
+            scene.geoms[scene.ngeom], shape, np.array(size), np.array(place), np.eye(3).ravel(), np.array(colour, "f4")
+        )
+        scene.ngeom += 1

@@ -1,0 +1,1 @@
+"""Training a policy: the loop, the replay, and what the user sees of it."""

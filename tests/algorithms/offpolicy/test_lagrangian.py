@@ -1,0 +1,107 @@
+"""The penalised objective and the multipliers' two sources of cost."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from offpolicy_batch import ENVS, KEY, LENGTH, TINY, batch, rollout, spec
+
+from cvpo.algorithms.offpolicy.lagrangian import MultiplierConfig, heeded, make_penalty
+from cvpo.algorithms.offpolicy.sac import Config
+from cvpo.algorithms.registry import ALGORITHMS
+from cvpo.algorithms.shared.returns import threshold_factor
+from cvpo.presets import make_config
+
+CONFIG = {"envs": ENVS, "multiplier_kp": 0.5, "multiplier_ki": 0.1, "multiplier_kd": 0.0, "multiplier_smoothing": 0.0}
+
+
+def penalty_of(*limits, **options):
+    return make_penalty(MultiplierConfig(**CONFIG | options), spec(*limits))
+
+
+def test_objective_by_hand():
+    q_reward, q_costs = jnp.array([1.0, 4.0]), jnp.array([[1.0, 2.0], [0.5, 0.0]])
+    for normalize_loss, divisor in ((True, 1 + 2 + 4), (False, 1)):
+        penalty = penalty_of(1.0, 1.0, normalize_loss=normalize_loss)
+        state = penalty.init()
+        np.testing.assert_allclose(penalty.objective(state, q_reward, q_costs), q_reward)
+        state = state._replace(multipliers=jnp.array([2.0, 4.0]))
+        np.testing.assert_allclose(penalty.objective(state, q_reward, q_costs), np.array([1 - 4, 4 - 4]) / divisor)
+
+
+def test_a_method_without_multipliers_heeds_no_constraint():
+    config = Config(envs=ENVS)
+    penalty = make_penalty(config, heeded(config, spec(1.0, 2.0)))
+    state = penalty.observe(penalty.init(), rollout(50.0, 60.0))
+    np.testing.assert_array_equal(penalty.objective(state, jnp.array([1.0]), jnp.zeros((0, 1))), [1.0])
+
+
+def test_measured_costs_drive_the_multipliers():
+    penalty = penalty_of(10.0, np.inf)
+    # excess 2, then -1: 0.5·2 + 0.1·2, then 0.5·(-1) + 0.1·(2 - 1) < 0
+    state = penalty.observe(penalty.init(), rollout(12.0, 99.0))
+    np.testing.assert_allclose(state.multipliers, [1.2, 0.0], rtol=1e-5)
+    assert penalty.foresee(state, jnp.full((2, 5), 1e6)) is state
+    state = penalty.observe(state, rollout(9.0, 99.0))
+    np.testing.assert_allclose(state.multipliers, 0.0)
+    np.testing.assert_allclose(state.controller.integral, [0.1, 0.0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("policy_delay", [1, 2])
+def test_an_epoch_of_foreseen_costs_acts_like_a_measured_one(policy_delay):
+    """The gains mean the same for both: an epoch of policy steps at a steady Q_c integrates as one measurement does."""
+    config = MultiplierConfig(**CONFIG, cost_level="critic", update_ratio=1.0)
+    penalty = make_penalty(config, spec(10.0), policy_delay)
+    q_costs = jnp.full((1, 5), 12.0 * threshold_factor(LENGTH, config.gamma))
+    state = penalty.observe(penalty.init(), rollout(1000.0))
+    np.testing.assert_array_equal(state.multipliers, 0.0)
+    for _ in range(LENGTH * ENVS // policy_delay):
+        state = penalty.foresee(state, q_costs)
+    np.testing.assert_allclose(state.multipliers, [1.2], rtol=1e-4)
+
+
+def test_metrics_name_each_constraint():
+    penalty = penalty_of(10.0, 5.0)
+    info = penalty.info(penalty.init()._replace(multipliers=jnp.array([1.0, 2.0])))
+    assert {name: float(value) for name, value in info.items()} == {"policy/multiplier_0": 1, "policy/multiplier_1": 2}
+    assert list(penalty_of(10.0).info(penalty_of(10.0).init())) == ["policy/multiplier"]
+
+
+@pytest.mark.parametrize("name", ["sac", "sac-lag", "td3", "td3-lag", "ddpg", "ddpg-lag"])
+def test_discrete_actions_are_refused_with_a_remedy(name):
+    method = name.split("-")[0].upper()
+    with pytest.raises(ValueError, match=rf"{method} needs continuous actions.*Discrete space of 2.*cvpo"):
+        ALGORITHMS[name].make(make_config(name), spec(1.0, discrete=True))
+
+
+@pytest.mark.parametrize("name", ["sac", "sac-lag", "td3", "td3-lag", "ddpg", "ddpg-lag"])
+def test_presets_and_twins(name):
+    constrained = name.endswith("-lag")
+    paper = make_config(name, "paper")
+    assert isinstance(paper, MultiplierConfig) == constrained == ALGORITHMS[name].constrained
+    assert getattr(paper, "cost_level", "critic") == "critic" and paper.batch_size == 300
+    of_task = [make_config(name, env=env) for env in ("Car-Circle", "cvpo/CarCircle-v0")]
+    assert of_task[0] == of_task[1] and (of_task[0].gamma, make_config(name).gamma) == (0.97, 0.99)
+
+
+@pytest.mark.parametrize("name", ["sac-lag", "td3-lag", "ddpg-lag"])
+def test_a_learners_state_keeps_its_types(name):
+    """Otherwise the second update of a run would be compiled anew."""
+    algorithm = ALGORITHMS[name].make(make_config(name, overrides=TINY), spec(1.0))
+    start = jax.eval_shape(algorithm.init, KEY)
+    after, _ = jax.eval_shape(algorithm.update, jax.eval_shape(algorithm.observe, start, rollout(5.0)), batch(), KEY)
+    types = [[(x.shape, x.dtype, x.weak_type) for x in jax.tree.leaves(state)] for state in (start, after)]
+    assert types[0] == types[1]
+
+
+def test_bad_settings_are_named():
+    with pytest.raises(ValueError, match=r"multiplier_ki must be >= 0, got -1"):
+        MultiplierConfig(multiplier_ki=-1)
+    with pytest.raises(ValueError, match=r"multiplier_smoothing must be between 0.* and 1.*, got 2"):
+        MultiplierConfig(multiplier_smoothing=2)
+
+
+@pytest.mark.parametrize("n_step", [1, 65])
+def test_retrace_needs_sequences_that_fit_a_batch(n_step):
+    with pytest.raises(ValueError, match=rf"2 <= n_step <= batch_size = 64, got n_step = {n_step}"):
+        MultiplierConfig(retrace=True, n_step=n_step, batch_size=64)
