@@ -78,7 +78,7 @@ def main() -> None:
         played = collect(environments, make_act(algorithm), params, jax.random.key(1), seeds, lambda fraction: None)
 
     critics = make_critics(config, spec)
-    head = gaussian_head(spec, config.hidden, config.full_covariance, config.initial_scale)
+    head = gaussian_head(spec, config.hidden, config.full_covariance, config.initial_scale, config.min_scale)
 
     moments, state = learner if config.normalize_observations else (None, learner)
 
@@ -90,7 +90,8 @@ def main() -> None:
 
         def mean_value(actions: jax.Array) -> jax.Array:
             reward, costs = critics.combine(critics.values(state.critics.target, obs, actions))
-            return jnp.concatenate([reward[None], costs]).mean(-1)
+            units = state.critics.units
+            return units.level[:, None] + units.scale[:, None] * jnp.concatenate([reward[None], costs]).mean(-1)
 
         value = mean_value(around)
         return mean_value(action[:, None]) - value, value

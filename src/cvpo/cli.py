@@ -54,7 +54,6 @@ def train(arguments: Sequence[str]) -> None:
     """Train a policy, or go on with a run."""
     from cvpo.algorithms.registry import lookup
     from cvpo.presets import make_config
-    from cvpo.tasks.table import find_task
     from cvpo.training import train as training
 
     if _flag(arguments, "--resume"):
@@ -63,8 +62,6 @@ def train(arguments: Sequence[str]) -> None:
     name = _flag(arguments, "--algorithm") or "cvpo"
     file = _flag(arguments, "--config-file")
     settings = read_settings(Path(file)) if file else None
-    free = [value for value, flag in zip(arguments, ("", *arguments), strict=False) if not _takes_a_name(flag)]
-    task = next((argument for argument in free if find_task(argument)), None)
     defaults = make_config(name, _flag(arguments, "--preset"), settings)
     unprefixed: Any = tyro.conf.arg(name="")  # --batch-size, not --config.batch-size
     fields: list[Any] = [("config", Annotated[lookup(name).config, unprefixed], dataclasses.field(default=defaults))]

@@ -53,7 +53,7 @@ class Config(CriticConfig):
     integral_gain: float = 0.05
     """Share that is added for each epoch and each limit (at most one) that the measured level is above its target, and
     taken away again below it."""
-    level_bound: float = 0.5
+    level_bound: float = 0.9
     """Largest share that is asked for; the rest of the ball is left for the reward, which else is never found."""
     limit_start: float = 1.0
     """Factor on the cost limits at the start; it decays to 1."""
@@ -66,9 +66,9 @@ class Config(CriticConfig):
     """Clip the policy's gradient to this norm."""
     kl_constraint: bool = True
     """Hold the policy in the M-step's trust region; False is the paper's ablation."""
-    kl_mean: float = 0.05
+    kl_mean: float = 0.015
     """Trust region of the policy's mean (of the whole policy if it is categorical)."""
-    kl_scale: float = 0.003
+    kl_scale: float = 0.001
     """Trust region of the policy's covariance."""
     mean_dual_learning_rate: float = 1.0
     scale_dual_learning_rate: float = 100.0
