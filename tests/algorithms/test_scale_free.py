@@ -30,7 +30,8 @@ def problem(name: str, cost: float) -> tuple[Algorithm, int]:
     algorithm = build(name, config, spec)
     fast = {"xla_backend_optimization_level": 0}  # it is compiled more than it is run
     compiled = algorithm._replace(
-        observe=jax.jit(algorithm.observe, compiler_options=fast), update=jax.jit(algorithm.update, compiler_options=fast)
+        observe=jax.jit(algorithm.observe, compiler_options=fast),
+        update=jax.jit(algorithm.update, compiler_options=fast),
     )
     return compiled, sequence
 

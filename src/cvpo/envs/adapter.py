@@ -255,7 +255,7 @@ def rescale(action: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray
 
 def check_known(source: EnvSource) -> None:
     """Refuse a name that is neither a task nor a Gymnasium id, which "module:id" has registered by an import."""
-    if isinstance(source, str) and source not in TASKS:
+    if isinstance(source, str) and not find_task(source):
         module, _, name = source.rpartition(":")
         try:
             if module:

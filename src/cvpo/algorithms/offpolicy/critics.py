@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from cvpo.algorithms.base import Info, Spec, Transition
-from cvpo.algorithms.config import OffPolicyConfig, require_at_least, require_between
+from cvpo.algorithms.base import Scalars, Spec, Transition
+from cvpo.algorithms.config import OffPolicyConfig, require_at_least, require_between, setting
 from cvpo.algorithms.shared import networks, returns
-
+from cvpo.metric_names import per_cost
 
 # How fast the units follow the targets, after a start by their mean.
 UNIT_RATE = 0.01
@@ -26,20 +26,20 @@ UNIT_RATE = 0.01
 class CriticConfig(OffPolicyConfig):
     """Settings of the critics."""
 
-    reward_critics: int = 2
+    reward_critics: int = setting(2, "critics")
     """Members of the reward ensemble; their minimum counts."""
-    cost_critics: int = 1
+    cost_critics: int = setting(1, "critics")
     """Members of each cost's ensemble."""
-    cost_ensemble: Literal["mean", "max"] = "mean"
+    cost_ensemble: Literal["mean", "max"] = setting("mean", "critics")
     """How a cost's members are combined; max is the cautious choice."""
-    next_actions: int = 1
+    next_actions: int = setting(1, "critics")
     """Actions drawn at the next state to estimate its value."""
-    retrace_lambda: float = 0.8
+    retrace_lambda: float = setting(0.8, "critics")
     """Weight of each further step in Retrace."""
-    cut_traces: bool = False
+    cut_traces: bool = setting(False, "critics")
     """Let Retrace count what follows an action less if the policy now would hardly choose it. Whole traces are Q(λ) of
     Harutyunyan et al. (2016), in which the critic alone corrects for other actions."""
-    layer_norm: bool = True
+    layer_norm: bool = setting(True, "critics")
     """Standardise each hidden layer of the critics, which keeps values bounded that were never seen."""
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class Critics(NamedTuple):
     init: Callable[[jax.Array], CriticState]
     values: Callable[[Any, jax.Array, jax.Array | None], jax.Array]
     combine: Callable[[jax.Array], tuple[jax.Array, jax.Array]]
-    update: Callable[..., tuple[CriticState, Info]]
+    update: Callable[..., tuple[CriticState, Scalars]]
 
 
 def learned_steps(config: CriticConfig, batch: Transition) -> Transition:
@@ -212,7 +212,7 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
             (*network[:-1], (network[-1][0] * each[i], network[-1][1] * each[i])) for i, network in enumerate(params)
         )
 
-    def update(state: CriticState, batch: Transition, expect: Any, log_ratio: Any) -> tuple[CriticState, Info]:
+    def update(state: CriticState, batch: Transition, expect: Any, log_ratio: Any) -> tuple[CriticState, Scalars]:
         before = first_units(state.units, batch)
         goal = targets(state.target, before, batch, expect, log_ratio)
         units, goal = refined(before, goal)
@@ -230,8 +230,7 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
         target = optax.incremental_update(params, rescaled(state.target, factor), 1 - config.polyak)
         info = {"critic/reward_loss": errors[:rewards].mean(), "critic/cost_loss": errors[rewards:].mean()}
         info |= {"critic/reward_level": units.level[0], "critic/reward_scale": units.scale[0]}
-        for i, end in enumerate(spec.cost_ends):
-            info |= {f"critic/cost_level{end}": units.level[1 + i], f"critic/cost_scale{end}": units.scale[1 + i]}
+        info |= per_cost("critic/cost_level", units.level[1:]) | per_cost("critic/cost_scale", units.scale[1:])
         return CriticState(params, target, opt_state, units), info
 
     return Critics(init, values, combine, update)

@@ -13,35 +13,38 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Info, Spec, Transition, first_episode_means
-from cvpo.algorithms.config import require_at_least, require_between, require_positive
+from cvpo.algorithms.base import Scalars, Spec, Transition, first_episode_means
+from cvpo.algorithms.config import require_at_least, require_between, require_positive, setting
 from cvpo.algorithms.offpolicy.critics import CriticConfig, Critics, CriticState, Units, learned_steps
 from cvpo.algorithms.shared import pid
 from cvpo.algorithms.shared.returns import threshold_factor
+from cvpo.metric_names import per_cost
 
 
 @dataclass(frozen=True)
 class MultiplierConfig(CriticConfig):
     """Settings of the Lagrange multipliers; a method whose config has none of them ignores the costs.
 
-    Gains and smoothing are per epoch, and costs are per episode, wherever their level is taken from.
+    Gains and smoothing are per epoch, and costs are per episode, whichever signal they come from.
     """
 
-    cost_level: Literal["critic", "measured"] = "measured"
+    cost_signal: Literal["critic", "measured"] = setting("measured", "cost control")
     """What the multipliers respond to: the cost critic's estimate at every policy step (the paper), or the measured
     cost of each epoch's episodes."""
-    safety_margin: float = 0.25
-    """Share of the limit that the measured level is kept away from it, as episodes scatter about their mean."""
-    multiplier_kp: float = 0.5
-    """Proportional gain, on an episode's cost in excess of its target."""
-    multiplier_ki: float = 0.05
+    safety_margin: float = setting(0.25, "cost control")
+    """Fraction of the cost limit to stay below it: the measured cost is steered to (1 - safety_margin) · limit."""
+    multiplier_kp: float = setting(0.5, "cost control")
+    """Proportional gain, on how far an episode's cost is above its target, as a fraction of the larger of cost and
+    limit."""
+    multiplier_ki: float = setting(0.05, "cost control")
     """Integral gain; alone it is a plain multiplier with this learning rate."""
-    multiplier_kd: float = 0.5
+    multiplier_kd: float = setting(0.5, "cost control")
     """Derivative gain, on an increase of the cost."""
-    multiplier_smoothing: float = 0.5
+    multiplier_smoothing: float = setting(0.5, "cost control")
     """Weight of the past in the running mean of the cost that the proportional and derivative parts see."""
-    max_multiplier: float = 100.0
-    normalize_loss: bool = True
+    max_multiplier: float = setting(100.0, "cost control")
+    """Upper bound of each multiplier."""
+    normalize_loss: bool = setting(True, "cost control")
     """Divide the penalised value by 1 + Σλ, so that the policy's step has one size however large these are."""
 
     def __post_init__(self) -> None:
@@ -62,19 +65,19 @@ class Penalty(NamedTuple):
     init() -> PenaltyState
     objective(state, q_reward [B], q_costs [m, B]) -> [B]     what the policy maximises
     observe(state, rollout) -> PenaltyState                   after an epoch's episodes
-    foresee(state, units, q_costs [m, B]) -> PenaltyState     after a policy step, q_costs of the policy's actions
-    info(state) -> Info
+    observe_critic(state, units, q_costs [m, B]) -> PenaltyState    after a policy step, q_costs of the policy's actions
+    info(state) -> Scalars
     """
 
     init: Callable[[], PenaltyState]
     objective: Callable[[PenaltyState, jax.Array, jax.Array], jax.Array]
     observe: Callable[[PenaltyState, Transition], PenaltyState]
-    foresee: Callable[[PenaltyState, jax.Array], PenaltyState]
-    info: Callable[[PenaltyState], Info]
+    observe_critic: Callable[[PenaltyState, jax.Array], PenaltyState]
+    info: Callable[[PenaltyState], Scalars]
 
 
-def heeded(config: CriticConfig, spec: Spec) -> Spec:
-    """`spec` with the constraints that a method heeds: none, unless its config has multipliers."""
+def constrained(config: CriticConfig, spec: Spec) -> Spec:
+    """`spec` with the constraints that bind the method: none, unless its config has multipliers."""
     return spec if isinstance(config, MultiplierConfig) else dataclasses.replace(spec, cost_limits=())
 
 
@@ -94,8 +97,8 @@ def learn_critics(
     batch: Transition,
     expect: Any,
     log_prob: Any,
-) -> tuple[CriticState, jax.Array, Info]:
-    """One step of the critics of a heeded spec; also the observations [B, o] for the policy's step, and metrics."""
+) -> tuple[CriticState, jax.Array, Scalars]:
+    """One step of the critics; also the observations [B, o] for the policy's step, and metrics."""
     batch = batch._replace(costs=batch.costs[..., : spec.num_costs])
     state, info = critics.update(state, batch, expect, log_prob)
     if not spec.num_costs:
@@ -104,7 +107,7 @@ def learn_critics(
 
 
 def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Penalty:
-    """`spec` as `heeded` gives it; `policy_delay`: gradient steps of the critics for each of the policy."""
+    """`spec` as `constrained` gives it; `policy_delay`: gradient steps of the critics for each of the policy."""
     settings = config if isinstance(config, MultiplierConfig) else MultiplierConfig()
     limits = jnp.array(spec.cost_limits)
     factor = threshold_factor(spec.episode_length, config.gamma)
@@ -124,28 +127,25 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
         return penalised / (1 + state.multipliers.sum()) if settings.normalize_loss else penalised
 
     def observe(state: PenaltyState, rollout: Transition) -> PenaltyState:
-        if settings.cost_level != "measured":
+        if settings.cost_signal != "measured":
             return state
         return control(state, first_episode_means(rollout, rollout.costs[..., : spec.num_costs]), 1.0)
 
-    def foresee(state: PenaltyState, units: Units, q_costs: jax.Array) -> PenaltyState:
-        if settings.cost_level != "critic":
+    def observe_critic(state: PenaltyState, units: Units, q_costs: jax.Array) -> PenaltyState:
+        if settings.cost_signal != "critic":
             return state
         return control(state, (units.level[1:] + units.scale[1:] * q_costs.mean(-1)) / factor, 1 / policy_steps)
 
-    def info(state: PenaltyState) -> Info:
-        return {f"policy/multiplier{end}": state.multipliers[i] for i, end in enumerate(spec.cost_ends)}
+    def info(state: PenaltyState) -> Scalars:
+        return per_cost("policy/multiplier", state.multipliers)
 
     def init() -> PenaltyState:
         return PenaltyState(pid.pid_init(spec.num_costs), jnp.zeros(spec.num_costs))
 
-    return Penalty(init, objective, observe, foresee, info)
+    return Penalty(init, objective, observe, observe_critic, info)
 
 
-def value_info(spec: Spec, units: Units, q_reward: jax.Array, q_costs: jax.Array) -> Info:
-    """What the critics say of the policy's actions, q_reward [B] and q_costs [m, B], as metrics."""
-    means = jnp.concatenate([q_reward.mean()[None], q_costs.mean(-1)])
-    values = units.level + units.scale * means
-    return {"critic/reward_value": values[0]} | {
-        f"critic/cost_value{end}": values[1 + i] for i, end in enumerate(spec.cost_ends)
-    }
+def value_info(units: Units, q_reward: jax.Array, q_costs: jax.Array) -> Scalars:
+    """What the critics say of the policy's actions, q_reward [B] and q_costs [m, B], as metrics in real units."""
+    values = units.level + units.scale * jnp.append(q_reward.mean(), q_costs.mean(-1))
+    return {"critic/reward_value": values[0]} | per_cost("critic/cost_value", values[1:])

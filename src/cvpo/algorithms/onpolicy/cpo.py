@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Algorithm, Info, Key, Spec
-from cvpo.algorithms.config import require_between
+from cvpo.algorithms.base import Algorithm, Key, Scalars, Spec
+from cvpo.algorithms.config import require_between, setting
 from cvpo.algorithms.onpolicy import trpo
 from cvpo.algorithms.onpolicy.iteration import Batch, make_algorithm
 from cvpo.algorithms.onpolicy.policy import PolicyParams, make_policy
@@ -19,8 +19,8 @@ from cvpo.algorithms.shared import trust_region
 class Config(trpo.Config):
     """Settings of CPO: those of TRPO, and the margin."""
 
-    safety_margin: float = 0.25
-    """Share of the limit that the measured level is kept away from it, as episodes scatter about their mean."""
+    safety_margin: float = setting(0.25, "cost control")
+    """Fraction of the cost limit to stay below it: the measured cost is steered to (1 - safety_margin) · limit."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,7 +38,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
 
     def improve(
         params: PolicyParams, memory: tuple[()], batch: Batch, key: Key
-    ) -> tuple[PolicyParams, tuple[()], Info]:
+    ) -> tuple[PolicyParams, tuple[()], Scalars]:
         region = trpo.make_region(config, policy, params, batch, batch.advantages)
         (gradient, cost_gradient), (natural, cost_natural) = region.gradients, region.natural_gradients
         # Surrogates are means over steps, so the excess of an episode is spread over its steps as well.

@@ -8,26 +8,29 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Info, Spec
-from cvpo.algorithms.config import require_at_least, require_between, require_positive
+from cvpo.algorithms.base import Scalars, Spec
+from cvpo.algorithms.config import require_at_least, require_between, require_positive, setting
 from cvpo.algorithms.onpolicy.iteration import Batch
 from cvpo.algorithms.onpolicy.policy import PolicyConfig
 from cvpo.algorithms.shared import pid
+from cvpo.metric_names import per_cost
 
 
 @dataclass(frozen=True)
 class MultiplierConfig(PolicyConfig):
     """Settings of the Lagrange multipliers; a method whose config has none of them ignores the costs."""
 
-    safety_margin: float = 0.25
-    """Share of the limit that the measured level is kept away from it, as episodes scatter about their mean."""
-    multiplier_kp: float = 0.5
-    """Proportional gain, on the relative excess of an episode's cost over its target."""
-    multiplier_ki: float = 0.1
+    safety_margin: float = setting(0.25, "cost control")
+    """Fraction of the cost limit to stay below it: the measured cost is steered to (1 - safety_margin) · limit."""
+    multiplier_kp: float = setting(0.5, "cost control")
+    """Proportional gain, on how far an episode's cost is above its target, as a fraction of the larger of cost and
+    limit."""
+    multiplier_ki: float = setting(0.1, "cost control")
     """Integral gain; alone it is a plain multiplier with this learning rate."""
-    multiplier_kd: float = 0.1
+    multiplier_kd: float = setting(0.1, "cost control")
     """Derivative gain, on an increase of the cost from one iteration to the next."""
-    max_multiplier: float = 100.0
+    max_multiplier: float = setting(100.0, "cost control")
+    """Upper bound of each multiplier."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -36,14 +39,14 @@ class MultiplierConfig(PolicyConfig):
         require_positive(self, "max_multiplier")
 
 
-def heeded(config: PolicyConfig, spec: Spec) -> Spec:
-    """`spec` with the constraints that a method heeds: none, unless its config has multipliers."""
+def constrained(config: PolicyConfig, spec: Spec) -> Spec:
+    """`spec` with the constraints that bind the method: none, unless its config has multipliers."""
     return spec if isinstance(config, MultiplierConfig) else dataclasses.replace(spec, cost_limits=())
 
 
 def penalized_advantage(
     config: PolicyConfig, spec: Spec, controller: pid.PIDState, batch: Batch
-) -> tuple[pid.PIDState, jax.Array, Info]:
+) -> tuple[pid.PIDState, jax.Array, Scalars]:
     """(A_r - Σ λᵢ A_cᵢ) / (1 + Σ λᵢ) [B], with the multipliers that the rollout's own episode costs call for.
 
     The division keeps the policy's step of one size however large the multipliers are (Stooke et al. 2020, Eq. 9).
@@ -54,5 +57,5 @@ def penalized_advantage(
     excess = pid.relative_excess(batch.episode_costs, jnp.array(spec.cost_limits), config.safety_margin)
     controller, multipliers = pid.pid_update(controller, excess, gains, maximum=config.max_multiplier)
     penalty = multipliers @ batch.advantages[1:]
-    info = {f"update/multiplier{end}": multipliers[i] for i, end in enumerate(spec.cost_ends)}
-    return controller, (batch.advantages[0] - penalty) / (1 + multipliers.sum()), info
+    penalised = (batch.advantages[0] - penalty) / (1 + multipliers.sum())
+    return controller, penalised, per_cost("update/multiplier", multipliers)

@@ -16,7 +16,7 @@ from cvpo.algorithms.shared.distributions import Categorical, Gaussian, Squashed
 Activation = Callable[[jax.Array], jax.Array]
 MLP = tuple[tuple[jax.Array, jax.Array], ...]
 
-# Standard deviations a policy may take, as a share of the action range's half width.
+# Smallest standard deviation of a policy, as a fraction of the action range's half width.
 MIN_SCALE = 1e-3
 
 
@@ -45,7 +45,9 @@ def gaussian_init(key: jax.Array, obs_size: int, action_size: int, hidden: Seque
     return mlp_init(key, (obs_size, *hidden, action_size + scales), last_scale=0.01)
 
 
-def gaussian_apply(params: MLP, obs: jax.Array, action_size: int, initial_scale: float, min_scale: float = MIN_SCALE) -> Gaussian:
+def gaussian_apply(
+    params: MLP, obs: jax.Array, action_size: int, initial_scale: float, min_scale: float = MIN_SCALE
+) -> Gaussian:
     """A normal whose mean lies in [-1, 1] and whose Cholesky factor is `initial_scale` times the identity at first."""
     out = mlp_apply(params, obs)
     mean, raw = jnp.tanh(out[..., :action_size]), out[..., action_size:]

@@ -24,7 +24,7 @@ class PIDGains(NamedTuple):
 class PIDState(NamedTuple):
     """A controller's memory, part of the learner's state."""
 
-    integral: jax.Array  # [m] the integral's share of the multiplier, in [0, maximum]
+    integral: jax.Array  # [m] the integral part of the multiplier, in [0, maximum]
     smoothed: jax.Array  # [m] running mean of the excess; infinite before the first one
 
 
@@ -47,7 +47,7 @@ def pid_init(constraints: int) -> PIDState:
 def pid_update(
     state: PIDState, excess: jax.Array, gains: PIDGains, smoothing: float = 0.0, maximum: float = math.inf
 ) -> tuple[PIDState, jax.Array]:
-    """The controller after a measured excess [m], and the multipliers [m] in [0, maximum] (Algorithm 2 of Stooke et al.).
+    """The controller after a measured excess [m], and the multipliers [m] in [0, maximum] (Stooke et al., Algorithm 2).
 
     The integral never leaves [0, maximum], so that time spent within the limit, or at the maximum, is not held against
     the next change. Only an increase of the cost feeds the derivative: a fall needs no brake. `smoothing` is the weight

@@ -1,0 +1,101 @@
+"""Cost control: what cost is measured, and what reduction of it is requested of the next E-step.
+
+For each of m constraints, once an epoch:
+
+1. error = how far the epoch's mean episode cost is above its target, between -1 and 1 whatever the unit of costs is;
+2. a running mean of the error smooths the scatter of episodes, and forgets a bad epoch within a few;
+3. requested fraction = proportional_gain · error + integral, at most max_reduction;
+4. above the target the integral grows by integral_gain · error, but not while the request is at its maximum;
+5. below the target the integral shrinks in proportion to itself: far below, it is gone within a few epochs.
+
+The fraction is one of the largest cost reduction that the E-step's KL bound allows, so that it can be met whatever the
+critics' scale is. The integral is what removes a steady offset: the cost answers to the request by changing at a rate,
+and a constant part of every request is needed to hold the cost against the pull of the reward. With the critic's signal
+there is no controller: the threshold is the paper's.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from cvpo.algorithms.base import Spec, Transition, first_episode_means
+from cvpo.algorithms.cvpo.config import Config
+from cvpo.algorithms.cvpo.estep.max_cost_reduction import max_cost_reduction
+from cvpo.algorithms.offpolicy.critics import Units
+from cvpo.algorithms.shared.pid import relative_excess
+from cvpo.algorithms.shared.returns import threshold_factor
+
+# How much of the integral is forgotten in an epoch for each unit of the error below the target.
+FORGETTING = 0.25
+
+
+class CostControl(NamedTuple):
+    """The controller's memory, part of the learner's state."""
+
+    measured_cost: jax.Array  # [m] of the newest epoch's episodes, for the log
+    error: jax.Array  # [m] running mean
+    integral: jax.Array  # [m] what past errors add to the requested fraction
+    epoch: jax.Array  # []
+
+
+class Request(NamedTuple):
+    """What the next E-step is asked for."""
+
+    fraction: jax.Array  # [m] of the largest reduction; negative: the cost may rise
+    threshold: jax.Array  # [m] what E_q[Q_c] must stay below, in the unit of the critics; inf: not constrained
+
+
+def start(constraints: int) -> CostControl:
+    zeros = jnp.zeros(constraints)
+    return CostControl(measured_cost=zeros, error=zeros, integral=zeros, epoch=jnp.zeros((), jnp.int32))
+
+
+def measure(config: Config, spec: Spec, control: CostControl, rollout: Transition) -> CostControl:
+    """The controller after an epoch's episodes [H, N]."""
+    return respond(config, spec, control, first_episode_means(rollout, rollout.costs))
+
+
+def respond(config: Config, spec: Spec, control: CostControl, cost: jax.Array) -> CostControl:
+    """The controller after an epoch in which an episode's mean cost was `cost` [m]."""
+    newest = relative_excess(cost, limits_now(config, spec, control), config.safety_margin)
+    smoothed = control.error + config.cost_smoothing * (newest - control.error)
+    error = jnp.where(control.epoch == 0, newest, smoothed)
+    saturated = config.proportional_gain * error + control.integral >= config.max_reduction
+    grown = control.integral + jnp.where(saturated, 0.0, config.integral_gain * error)
+    forgotten = control.integral * (1 + FORGETTING * error)
+    integral = jnp.clip(jnp.where(error > 0, grown, forgotten), 0.0, config.max_reduction)
+    return CostControl(measured_cost=cost, error=error, integral=integral, epoch=control.epoch + 1)
+
+
+def limits_now(config: Config, spec: Spec, control: CostControl) -> jax.Array:
+    """The cost limits [m] in this epoch: wider at first if `limit_start` says so."""
+    return jnp.array(spec.cost_limits) * (1 + (config.limit_start - 1) * config.limit_decay**control.epoch)
+
+
+def requested_fraction(config: Config, control: CostControl) -> jax.Array:
+    """What reduction of each cost is requested [m], as a fraction of the largest.
+
+    Several requests share the KL ball: independent costs lowered by fractions f of their largest reductions take
+    √Σf² of it, so that this sum is what max_reduction bounds.
+    """
+    wanted = jnp.minimum(config.proportional_gain * control.error + control.integral, config.max_reduction)
+    together = jnp.sqrt((jnp.maximum(wanted, 0.0) ** 2).sum())
+    shared = wanted * config.max_reduction / jnp.maximum(together, config.max_reduction)
+    return jnp.where(wanted > 0, shared, wanted)
+
+
+def request(
+    config: Config, spec: Spec, control: CostControl, units: Units, q_costs: jax.Array, log_prior: jax.Array
+) -> Request:
+    """The thresholds of the next E-step over candidates with q_costs [m, B, K], centred if the signal is measured."""
+    limits = limits_now(config, spec, control)
+    if config.cost_signal == "critic":
+        scale = jnp.where(units.scale > 0, units.scale, 1.0)[1:]
+        thresholds = (limits * threshold_factor(spec.episode_length, config.gamma) - units.level[1:]) / scale
+        return Request(jnp.zeros_like(limits), thresholds)
+    largest = jax.vmap(lambda q: max_cost_reduction(q, log_prior, config.kl_estep))(q_costs)
+    fraction = requested_fraction(config, control)
+    return Request(fraction, jnp.where(jnp.isinf(limits), jnp.inf, -fraction * largest))

@@ -1,0 +1,64 @@
+"""The candidates of an E-step: actions that the old policy proposes, and what the critics think of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from cvpo.algorithms.base import Key, Params
+from cvpo.algorithms.cvpo.config import Config
+from cvpo.algorithms.cvpo.heads import Head
+from cvpo.algorithms.offpolicy.critics import Critics
+
+
+class Candidates(NamedTuple):
+    """K candidate actions at each of B states, for m costs."""
+
+    obs: jax.Array  # [B, o]
+    old: Any  # the old policy's distribution at these states
+    actions: jax.Array | None  # [B, K, d]; None: all choices of a discrete space
+    log_prior: jax.Array  # [B, K] the old policy's log weights of them
+    q_reward: jax.Array  # [B, K]
+    q_costs: jax.Array  # [m, B, K]
+
+    @property
+    def policy_reward(self) -> jax.Array:
+        """E_π[Q_r] [] under the old policy."""
+        return (self.q_reward * jnp.exp(self.log_prior)).sum(-1).mean()
+
+    @property
+    def policy_costs(self) -> jax.Array:
+        """E_π[Q_c] [m] under the old policy."""
+        return (self.q_costs * jnp.exp(self.log_prior)).sum(-1).mean(-1)
+
+
+def state_count(config: Config) -> int:
+    """States of a batch that the E-step and the M-step work on."""
+    return min(config.policy_states, config.batch_size)
+
+
+def draw_candidates(
+    config: Config, head: Head, critics: Critics, critic_params: Any, old_actor: Params, obs: jax.Array, key: Key
+) -> Candidates:
+    """Candidates at `policy_states` of the observations [B, o], taken evenly from all of them."""
+    count = state_count(config)
+    obs = obs[jnp.arange(count) * len(obs) // count]
+    old = head.distribution(old_actor, obs)
+    actions, log_prior = head.candidates(old, key, config.particles)
+    return Candidates(obs, old, actions, log_prior, *critics.combine(critics.values(critic_params, obs, actions)))
+
+
+def centred(candidates: Candidates) -> Candidates:
+    """The same candidates with values whose mean under the old policy is 0 at every state.
+
+    An E-step with a requested reduction needs differences only, and these have more digits than the values.
+    """
+    prior = jnp.exp(candidates.log_prior)
+
+    def differences(q: jax.Array) -> jax.Array:
+        return q - (q * prior).sum(-1, keepdims=True)
+
+    q_costs = jnp.stack([differences(q) for q in candidates.q_costs])
+    return candidates._replace(q_reward=differences(candidates.q_reward), q_costs=q_costs)
