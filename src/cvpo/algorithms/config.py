@@ -106,8 +106,8 @@ class OffPolicyConfig(LoopConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least(self, 1, "batch_size", "replay_capacity", "n_step")
-        if self.retrace and not 2 <= self.n_step <= self.batch_size:
-            raise BadValue(f"retrace needs 2 <= n_step <= batch_size = {self.batch_size}, got n_step = {self.n_step}")
+        if self.retrace and self.n_step > self.batch_size:
+            raise BadValue(f"retrace needs n_step <= batch_size = {self.batch_size}, got n_step = {self.n_step}")
         require_at_least(self, 0, "random_epochs")
         require_between(self, 0, self.envs, "noiseless_envs")
         require_between(self, 0.0, 1.0, "polyak")

@@ -22,14 +22,13 @@ class Config(CriticConfig):
     """What the cost control responds to: the measured cost of recent episodes, or the cost critic's estimate over
     replayed states (the paper)."""
     cost_smoothing: float = setting(0.5, "cost control")
-    """Weight of the newest epoch in the running mean of the error, which is how far the measured cost is above its
-    target, as a fraction of the larger of cost and limit."""
+    """Weight of the newest epoch in the running mean of the measured cost."""
     proportional_gain: float = setting(0.5, "cost control")
-    """Cost reduction requested of an E-step for an error of 1, as a fraction of the largest reduction that the KL bound
-    allows."""
+    """Cost reduction requested of an E-step, as a fraction of the largest reduction that the KL bound allows, for an
+    error of 1. The error is how far the measured cost is above its target, over the larger of cost and limit."""
     integral_gain: float = setting(0.02, "cost control")
     """Added to the requested fraction in each epoch with an error of 1; forgotten again in epochs below the target."""
-    max_reduction: float = setting(0.75, "cost control")
+    max_reduction: float = setting(0.7, "cost control")
     """Largest fraction that is requested of all constraints together. The rest is left for the reward, which would
     never be found otherwise."""
     limit_start: float = setting(1.0, "cost control")

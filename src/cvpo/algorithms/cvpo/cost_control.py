@@ -2,11 +2,11 @@
 
 For each of m constraints, once an epoch:
 
-1. error = how far the epoch's mean episode cost is above its target, between -1 and 1 whatever the unit of costs is;
-2. a running mean of the error smooths the scatter of episodes, and forgets a bad epoch within a few;
+1. measured cost = a running mean of the episodes' cost over a few epochs;
+2. error = how far it is above its target, as a fraction of the larger of cost and limit: between -1 and 1;
 3. requested fraction = proportional_gain · error + integral, at most max_reduction;
-4. above the target the integral grows by integral_gain · error, but not while the request is at its maximum;
-5. below the target the integral shrinks in proportion to itself: far below, it is gone within a few epochs.
+4. the integral changes by integral_gain · error, but does not grow while the request is at its maximum;
+5. far below the target it is forgotten, by a part of itself in proportion to error².
 
 The fraction is one of the largest cost reduction that the E-step's KL bound allows, so that it can be met whatever the
 critics' scale is. The integral is what removes a steady offset: the cost answers to the request by changing at a rate,
@@ -28,15 +28,16 @@ from cvpo.algorithms.offpolicy.critics import Units
 from cvpo.algorithms.shared.pid import relative_excess
 from cvpo.algorithms.shared.returns import threshold_factor
 
-# How much of the integral is forgotten in an epoch for each unit of the error below the target.
-FORGETTING = 0.25
+# How much of the integral is forgotten in an epoch at an error of -1. Near the target, next to nothing is, so that rise
+# and fall have the same pace there, and the scatter of episodes leaves no offset.
+FORGETTING = 0.5
 
 
 class CostControl(NamedTuple):
     """The controller's memory, part of the learner's state."""
 
-    measured_cost: jax.Array  # [m] of the newest epoch's episodes, for the log
-    error: jax.Array  # [m] running mean
+    measured_cost: jax.Array  # [m] running mean of the cost per episode
+    error: jax.Array  # [m] how far it is above its target
     integral: jax.Array  # [m] what past errors add to the requested fraction
     epoch: jax.Array  # []
 
@@ -60,14 +61,15 @@ def measure(config: Config, spec: Spec, control: CostControl, rollout: Transitio
 
 def respond(config: Config, spec: Spec, control: CostControl, cost: jax.Array) -> CostControl:
     """The controller after an epoch in which an episode's mean cost was `cost` [m]."""
-    newest = relative_excess(cost, limits_now(config, spec, control), config.safety_margin)
-    smoothed = control.error + config.cost_smoothing * (newest - control.error)
-    error = jnp.where(control.epoch == 0, newest, smoothed)
+    control = control._replace(epoch=control.epoch + 1)
+    smoothed = control.measured_cost + config.cost_smoothing * (cost - control.measured_cost)
+    measured = jnp.where(control.epoch == 1, cost, smoothed)
+    error = relative_excess(measured, limits_now(config, spec, control), config.safety_margin)
     saturated = config.proportional_gain * error + control.integral >= config.max_reduction
-    grown = control.integral + jnp.where(saturated, 0.0, config.integral_gain * error)
-    forgotten = control.integral * (1 + FORGETTING * error)
-    integral = jnp.clip(jnp.where(error > 0, grown, forgotten), 0.0, config.max_reduction)
-    return CostControl(measured_cost=cost, error=error, integral=integral, epoch=control.epoch + 1)
+    change = config.integral_gain * jnp.where(saturated, jnp.minimum(error, 0.0), error)
+    forgotten = FORGETTING * control.integral * jnp.minimum(error, 0.0) ** 2
+    integral = jnp.clip(control.integral + change - forgotten, 0.0, config.max_reduction)
+    return control._replace(measured_cost=measured, error=error, integral=integral)
 
 
 def limits_now(config: Config, spec: Spec, control: CostControl) -> jax.Array:

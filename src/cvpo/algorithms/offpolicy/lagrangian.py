@@ -72,7 +72,7 @@ class Penalty(NamedTuple):
     init: Callable[[], PenaltyState]
     objective: Callable[[PenaltyState, jax.Array, jax.Array], jax.Array]
     observe: Callable[[PenaltyState, Transition], PenaltyState]
-    observe_critic: Callable[[PenaltyState, jax.Array], PenaltyState]
+    observe_critic: Callable[[PenaltyState, Units, jax.Array], PenaltyState]
     info: Callable[[PenaltyState], Scalars]
 
 

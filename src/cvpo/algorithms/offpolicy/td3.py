@@ -46,8 +46,8 @@ class Config(CriticConfig):
         require_at_least(self, 1, "policy_delay")
         if self.retrace and self.cut_traces:
             raise ValueError(
-                "retrace weighs actions by their density, which a deterministic policy does not have, "
-                "got retrace=True; set cut_traces=False, or use cvpo or sac"
+                "cut_traces weighs actions by their density, which a deterministic policy does not have, "
+                "got cut_traces=True; leave it off, or use cvpo or sac"
             )
 
 
