@@ -58,7 +58,7 @@ class RunSpec:
         """All settings of the run, those of its preset and its task included."""
         from cvpo.presets import make_config
 
-        return make_config(self.algorithm, self.preset, dict(self.config), self.env)
+        return make_config(self.algorithm, self.preset, dict(self.config))
 
     def check(self) -> None:
         """Refuse what cannot be trained, before anything is started."""

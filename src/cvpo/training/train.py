@@ -79,7 +79,7 @@ def train(
     entry = lookup(algorithm)
     check_known(env)
     steps, seed = check_numbers(steps, seed)
-    settings = config if isinstance(config, LoopConfig) else make_config(algorithm, preset, config, env)
+    settings = config if isinstance(config, LoopConfig) else make_config(algorithm, preset, config)
     if type(settings) is not entry.config:
         ours, theirs = (f"{kind.__module__}.{kind.__qualname__}" for kind in (entry.config, type(settings)))
         raise BadValue(f"{algorithm} takes {ours}, got {theirs}")
