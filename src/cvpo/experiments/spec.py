@@ -62,7 +62,7 @@ class RunSpec:
 
     def check(self) -> None:
         """Refuse what cannot be trained, before anything is started."""
-        from cvpo.envs.adapter import check_known
+        from cvpo.envs.sources import check_known
         from cvpo.training.train import check_numbers, resolve_limits
 
         check_numbers(self.steps, self.seed)

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from cvpo.envs.adapter import Environments, EnvSource
+from cvpo.envs.adapter import Environments
 from cvpo.envs.rollout import evaluate_policy
+from cvpo.envs.sources import EnvSource
 from cvpo.policies.policy import Policy, load
 
 
@@ -30,7 +31,7 @@ def evaluate(
     keys, length = trained["config"]["cost_keys"], trained["config"]["episode_length"]
     limited = any(math.isfinite(limit) for limit in limits)
     with Environments(source, episodes, len(limits), limited, keys, length) as environments:
-        theirs = {"observations": environments.layout, "actions": environments.action_layout()}
+        theirs = {"observations": environments.observation, "actions": environments.action}
         for what, ours in (("observations", trained["layout"]), ("actions", trained["actions"])):
             if theirs[what] != ours:
                 raise ValueError(f"the policy was trained on {what} {ours}, {environments.name} has {theirs[what]}")

@@ -13,9 +13,10 @@ from cvpo.algorithms.base import Algorithm, Spec
 from cvpo.algorithms.config import LoopConfig
 from cvpo.algorithms.registry import lookup
 from cvpo.algorithms.shared.normalize import with_normalizer
-from cvpo.envs.adapter import Environments, rescale
+from cvpo.envs.actions import ActionSpec, to_native
+from cvpo.envs.adapter import Environments
 from cvpo.envs.rollout import make_act
-from cvpo.envs.spaces import Layout, flatten
+from cvpo.envs.spaces import ObservationSpec, flatten
 from cvpo.presets import make_config
 from cvpo.runs.array_file import read_tree, write_tree
 
@@ -31,21 +32,23 @@ def build(name: str, config: LoopConfig, spec: Spec) -> Algorithm:
 class Policy:
     """`policy(obs) -> action` for one observation or a batch, in the environment's own units."""
 
-    def __init__(self, algorithm: Algorithm, params: Any, layout: Layout, actions: dict[str, Any], info: dict) -> None:
+    def __init__(
+        self, algorithm: Algorithm, params: Any, observations: ObservationSpec, actions: ActionSpec, info: dict
+    ) -> None:
         self.info = info
-        self._params, self._layout, self._actions = params, layout, actions
+        self._params, self._observations, self._actions = params, observations, actions
         self._act = make_act(algorithm)
         self._key = jax.random.key(0)
 
     def __call__(self, observation: Any, deterministic: bool = True) -> np.ndarray:
-        flat, batched = flatten(self._layout, observation)
+        flat, batched = flatten(self._observations, observation)
         if not np.isfinite(flat).all():
             raise ValueError(f"observation must be finite, got {observation}")
         key = None
         if not deterministic:
             self._key, key = jax.random.split(self._key)
         action, _ = self._act(self._params, np.atleast_2d(flat), key, 0)
-        native = self._native(np.asarray(action))
+        native = to_native(self._actions, np.asarray(action))
         return native if batched else native[0]
 
     def act(self, _: None, obs: np.ndarray, key: jax.Array | None, step: int) -> tuple[jax.Array, jax.Array]:
@@ -66,13 +69,6 @@ class Policy:
         """Begin the random draws of `deterministic=False` anew."""
         self._key = jax.random.key(seed)
 
-    def _native(self, action: np.ndarray) -> np.ndarray:
-        if "start" in self._actions:
-            return action + self._actions["start"]
-        low, high = np.array(self._actions["low"]), np.array(self._actions["high"])
-        native = rescale(action, low, high).reshape(len(action), *self._actions["shape"])
-        return native.astype(self._actions["dtype"])
-
 
 def save_policy(
     run: Path, name: str, config: LoopConfig, spec: Spec, environments: Environments, params: Any, epoch: int
@@ -82,8 +78,8 @@ def save_policy(
         "algorithm": name,
         "config": dataclasses.asdict(config),
         "spec": dataclasses.asdict(spec),
-        "layout": environments.layout,
-        "actions": environments.action_layout(),
+        "layout": environments.observation,
+        "actions": environments.action,
         "environment": environments.name,
         "source": environments.source,
         "epoch": epoch,

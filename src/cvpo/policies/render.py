@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from cvpo.envs.adapter import EnvSource, make_plain
+from cvpo.envs.sources import EnvSource, make_plain
 from cvpo.policies.policy import load
 from cvpo.tasks.drawing.film import write_film
 from cvpo.tasks.table import find_task
@@ -36,7 +36,7 @@ def render(
     options: dict[str, Any] = {"view": view} if view is not None else {}
     if find_task(source):
         options["shown_limit"] = policy.info["spec"]["cost_limits"][0]
-    game: gym.Env = make_plain(source, render_mode="rgb_array", **options)
+    game: Any = make_plain(source, render=True, **options)
     length = policy.info["spec"]["episode_length"]
     frames: list[np.ndarray] = []
     try:

@@ -16,7 +16,8 @@ import numpy as np
 from cvpo.algorithms.base import Spec
 from cvpo.algorithms.config import LoopConfig
 from cvpo.algorithms.registry import lookup
-from cvpo.envs.adapter import Environments, EnvSource, check_known
+from cvpo.envs.adapter import Environments
+from cvpo.envs.sources import EnvSource, check_known
 from cvpo.policies.policy import Policy, build, load
 from cvpo.presets import make_config
 from cvpo.runs.directory import CONFIG, RunDirectory, RunDirectoryError, read_config, read_metrics
