@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from toys import Bandit, Menu
 
-from cvpo.envs.actions import rescale, to_native
+from cvpo.envs.actions import NativeActions, rescale
 from cvpo.envs.adapter import Environments
 from cvpo.envs.errors import BadEnvironment
 
@@ -80,13 +80,13 @@ def test_actions_reach_asymmetric_bounds_and_are_clipped():
     )
     space = gym.spaces.Box(low.astype(np.float32), high.astype(np.float32))
     with environments(action_space=space) as envs:
-        np.testing.assert_allclose(to_native(envs.action, np.array([[1.0, -1.0]])), [[10.0, -4.0]])
+        np.testing.assert_allclose(NativeActions(envs.action)(np.array([[1.0, -1.0]])), [[10.0, -4.0]])
 
 
 def test_discrete_actions_start_where_their_space_does():
     with environments(action_space=gym.spaces.Discrete(3, start=5)) as envs:
         assert envs.discrete and envs.action_size == 3
-        np.testing.assert_array_equal(to_native(envs.action, np.array([0, 2])), [5, 7])
+        np.testing.assert_array_equal(NativeActions(envs.action)(np.array([0, 2])), [5, 7])
 
 
 def test_dict_and_tuple_observations_are_flattened():

@@ -9,16 +9,17 @@ import numpy as np
 ActionSpec = dict[str, Any]  # made by `worker.spaces.action_spec`
 
 
-def to_native(spec: ActionSpec, action: np.ndarray) -> np.ndarray:
-    """Actions [N, a] in [-1, 1] (clipped), or choices [N] or [N, a] counted from 0, as the environment has them."""
-    action = np.asarray(action)
-    if "choices" not in spec:
-        native = rescale(action, np.array(spec["low"]), np.array(spec["high"]))
-    else:
-        native = action + np.asarray(spec["start"])
-        if isinstance(spec["choices"], int):
-            return native
-    return native.reshape(len(native), *spec["shape"]).astype(spec["dtype"])
+class NativeActions:
+    """Actions as the environment has them, of actions [N, a] in [-1, 1] (clipped) or choices [N] counted from 0."""
+
+    def __init__(self, spec: ActionSpec) -> None:
+        self._shape, self._dtype = tuple(spec.get("shape", ())), spec.get("dtype", "int64")
+        ends = [np.array(spec[end]) for end in ("low", "high") if end in spec]
+        self._ends, self._start = ends, np.array(spec.get("start", 0))
+
+    def __call__(self, action: np.ndarray) -> np.ndarray:
+        native = rescale(action, *self._ends) if self._ends else np.asarray(action) + self._start
+        return native.reshape(len(native), *self._shape).astype(self._dtype)
 
 
 def rescale(action: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from cvpo.envs.actions import ActionSpec, to_native
+from cvpo.envs.actions import ActionSpec, NativeActions
 from cvpo.envs.copies import Copies, LocalCopies, Step
 from cvpo.envs.errors import BadEnvironment, EnvironmentTimeout, Place
 from cvpo.envs.hangs import Thread, Watch, call_directly, too_late
@@ -80,6 +80,7 @@ class Environments:
         self.name = self._place.name = task.name if task else description["name"]
         self.observation: ObservationSpec = description["observation"]
         self.action: ActionSpec = description["action"]
+        self._to_native = NativeActions(self.action)
         if isinstance(self.action.get("choices"), list):
             raise BadEnvironment(f"actions of {self.name} are several choices at once; Box and Discrete are supported")
         self.obs_size = size_of(self.observation)
@@ -103,7 +104,7 @@ class Environments:
         """Take actions [N, a] in [-1, 1] (clipped), or choices [N]."""
         self._place.time += 1
         with self._watch:
-            step = self._call(self._copies.step, to_native(self.action, action))
+            step = self._call(self._copies.step, self._to_native(action))
         for what, values in (("observation", step.obs), ("reward", step.reward), ("cost", step.costs)):
             self._checked(what, values)
         if step.next_obs is not step.obs:

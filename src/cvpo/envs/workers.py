@@ -140,15 +140,15 @@ class WorkerCopies:
 
     def step(self, action: np.ndarray) -> Step:
         self.block.action[:] = action
-        for i, worker in enumerate(self._workers):
-            self._send(i, worker, STEP)
+        for i in range(self.count):
+            self._send(i, STEP)
         self._collect()
         return read_step(self.description["observation"], self.block)
 
     def ask(self, messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         """Send each worker its message and wait for the answers of all."""
-        for i, (worker, message) in enumerate(zip(self._workers, messages, strict=True)):
-            self._send(i, worker, MESSAGE, message)
+        for i, message in zip(range(self.count), messages, strict=True):
+            self._send(i, MESSAGE, message)
         return self._collect()
 
     def waiting_for(self) -> int:
@@ -164,9 +164,9 @@ class WorkerCopies:
             os.close(self._memory)
             self._memory = -1
 
-    def _send(self, i: int, worker: WorkerProcess, kind: bytes, message: dict[str, Any] | None = None) -> None:
+    def _send(self, i: int, kind: bytes, message: dict[str, Any] | None = None) -> None:
         try:
-            worker.channel.send(kind, message)
+            self._workers[i].channel.send(kind, message)
         except BrokenPipeError:
             raise self._died(i) from None
         self._pending.add(i)
@@ -184,10 +184,9 @@ class WorkerCopies:
                     kind, answers[i] = self._workers[i].channel.receive()
                 except EOFError:
                     raise self._died(i) from None
-                if kind == FAILED:
-                    self._pending.discard(i)
-                    raise self._failed(i, answers[i])
                 self._pending.discard(i)
+                if kind == FAILED:
+                    raise self._failed(i, answers[i])
         return answers
 
     def _died(self, i: int) -> WorkerDied:

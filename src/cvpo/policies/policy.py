@@ -13,7 +13,7 @@ from cvpo.algorithms.base import Algorithm, Spec
 from cvpo.algorithms.config import LoopConfig
 from cvpo.algorithms.registry import lookup
 from cvpo.algorithms.shared.normalize import with_normalizer
-from cvpo.envs.actions import ActionSpec, to_native
+from cvpo.envs.actions import ActionSpec, NativeActions
 from cvpo.envs.adapter import Environments
 from cvpo.envs.rollout import make_act
 from cvpo.envs.spaces import ObservationSpec, flatten
@@ -36,7 +36,8 @@ class Policy:
         self, algorithm: Algorithm, params: Any, observations: ObservationSpec, actions: ActionSpec, info: dict
     ) -> None:
         self.info = info
-        self._params, self._observations, self._actions = params, observations, actions
+        self._params, self._observations = params, observations
+        self._to_native = NativeActions(actions)
         self._act = make_act(algorithm)
         self._key = jax.random.key(0)
 
@@ -48,7 +49,7 @@ class Policy:
         if not deterministic:
             self._key, key = jax.random.split(self._key)
         action, _ = self._act(self._params, np.atleast_2d(flat), key, 0)
-        native = to_native(self._actions, np.asarray(action))
+        native = self._to_native(np.asarray(action))
         return native if batched else native[0]
 
     def act(self, _: None, obs: np.ndarray, key: jax.Array | None, step: int) -> tuple[jax.Array, jax.Array]:

@@ -34,18 +34,21 @@ class Channel:
         self.reading, self.writing = reading, writing
 
     def send(self, kind: bytes, message: dict[str, Any] | None = None) -> None:
-        if message is not None:
-            body = json.dumps(message).encode()
-            kind += struct.pack("<Q", len(body)) + body
-        view = memoryview(kind)
+        if message is None:
+            os.write(self.writing, kind)
+            return
+        body = json.dumps(message).encode()
+        view = memoryview(kind + struct.pack("<Q", len(body)) + body)
         while view:
             view = view[os.write(self.writing, view) :]
 
     def receive(self) -> tuple[bytes, dict[str, Any]]:
         """The next message; EOFError if the other side is gone."""
-        kind = self._read(1)
+        kind = os.read(self.reading, 1)
         if kind in (STEP, DONE):
             return kind, {}
+        if not kind:
+            raise EOFError
         (size,) = struct.unpack("<Q", self._read(8))
         return kind, json.loads(self._read(size))
 
