@@ -101,7 +101,7 @@ def resume(arguments: Sequence[str]) -> None:
     options = tyro.cli(parse, prog="cvpo train", args=arguments)
     path = options.pop("path")
     saved = read_config(path)
-    source = saved.get("source", saved["env"])
+    source = saved["source"]
     if source is None:
         raise ValueError(
             f"{path} was trained on an environment that a callable made, {saved['env']}; go on with it from Python: "
@@ -284,12 +284,9 @@ def tasks(arguments: Sequence[str]) -> None:
 
     def command() -> None:
         """List the built-in tasks with their sizes and limits."""
-        from cvpo.tasks import TASKS
+        from cvpo.tasks import listing
 
-        print(f"{'task':<14}{'id':<22}{'obs':>5}{'act':>5}{'steps':>7}{'limit':>7}")
-        for t in TASKS.values():
-            sizes = f"{t.observation_size:>5}{t.action_size:>5}{t.episode_length:>7}{t.cost_limit:>7g}"
-            print(f"{t.name:<14}{t.id:<22}{sizes}\n    {t.description}")
+        print(listing())
 
     tyro.cli(command, prog="cvpo tasks", args=arguments)
 

@@ -46,12 +46,12 @@ def test_a_grid_has_every_combination_once_and_the_first_seed_of_all_first():
 
 
 def test_settings_are_read_with_their_types():
-    texts = ["particles=16,32", "hidden=[64],[64,64]", "kl-constraint=False,true", "cost_level=critic", "kl_stop=inf"]
+    texts = ["particles=16,32", "hidden=[64],[64,64]", "kl-constraint=False,true", "cost_signal=critic", "kl_stop=inf"]
     assert parse_settings(texts) == {
         "particles": [16, 32],
         "hidden": [[64], [64, 64]],
         "kl_constraint": [False, True],
-        "cost_level": ["critic"],
+        "cost_signal": ["critic"],
         "kl_stop": [float("inf")],
     }
     with pytest.raises(ValueError, match="key=value"):

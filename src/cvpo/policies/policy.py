@@ -58,7 +58,7 @@ class Policy:
 
     def trained_on(self) -> str:
         """The name that makes the environment it was trained on."""
-        source: str | None = self.info.get("source", self.info["environment"])
+        source: str | None = self.info["source"]
         if source is None:
             raise ValueError(
                 f"the policy was trained on an environment that a callable made, {self.info['environment']}, which its "

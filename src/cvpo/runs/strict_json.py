@@ -1,4 +1,4 @@
-"""Strict JSON. A number that JSON lacks is written as the string "NaN", "Infinity" or "-Infinity" and read back as one."""
+"""Strict JSON. A number that JSON lacks is the string "NaN", "Infinity" or "-Infinity", and is read back as a float."""
 
 from __future__ import annotations
 

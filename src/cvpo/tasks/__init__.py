@@ -2,9 +2,9 @@
 
 import gymnasium
 
-from cvpo.tasks.table import TASKS, Task
+from cvpo.tasks.table import PAPER_TASKS, TASKS, Task, groups, listing
 
-__all__ = ["TASKS", "Task"]
+__all__ = ["PAPER_TASKS", "TASKS", "Task", "groups", "listing"]
 
 for _task in TASKS.values():
     gymnasium.register(
