@@ -9,12 +9,13 @@ import cvpo.tasks  # noqa: F401  (registers the built-in tasks with Gymnasium)
 
 if TYPE_CHECKING:
     from cvpo.algorithms.cvpo.estep.solve import EStep, solve_estep
+    from cvpo.envs.sources import remote
     from cvpo.policies.evaluate import evaluate
     from cvpo.policies.policy import Policy, load
     from cvpo.tasks import TASKS
     from cvpo.training.train import Run, train
 
-__all__ = ["TASKS", "EStep", "Policy", "Run", "evaluate", "load", "solve_estep", "train"]
+__all__ = ["TASKS", "EStep", "Policy", "Run", "evaluate", "load", "remote", "solve_estep", "train"]
 
 # Loaded on first use: reading a report or listing tasks should not wait for JAX.
 _HOME = {
@@ -24,6 +25,7 @@ _HOME = {
     "Run": "cvpo.training.train",
     "evaluate": "cvpo.policies.evaluate",
     "load": "cvpo.policies.policy",
+    "remote": "cvpo.envs.sources",
     "solve_estep": "cvpo.algorithms.cvpo.estep.solve",
     "train": "cvpo.training.train",
 }

@@ -16,11 +16,12 @@ from cvpo.envs.actions import ActionSpec, NativeActions
 from cvpo.envs.copies import Copies, LocalCopies, Step
 from cvpo.envs.errors import BadEnvironment, EnvironmentTimeout, Place
 from cvpo.envs.hangs import Thread, Watch, call_directly, too_late
-from cvpo.envs.sources import EnvSource, Remote, check_known, for_worker, make_plain
+from cvpo.envs.identity import identity
+from cvpo.envs.sources import EnvSource, Remote, as_source, check_known, for_worker, make_plain, to_json
 from cvpo.envs.spaces import ObservationSpec, size_of
 from cvpo.envs.vector import VectorCopies
 from cvpo.envs.workers import WorkerCopies
-from cvpo.tasks.table import Task, find_task
+from cvpo.tasks.table import find_task
 
 
 class Environments:
@@ -38,19 +39,21 @@ class Environments:
         threads: int = 1,
         python: str | None = None,
         timeout: float | None = None,
+        name: str | None = None,
     ) -> None:
         """A vector environment has its own count.
 
-        python: the interpreter that runs the environment of a name. timeout: seconds for an answer.
+        python: the interpreter that runs the environment of a name. timeout: seconds for an answer. name: what to call
+        the environment if other than it calls itself.
         """
+        source = as_source(source)
         if python is not None:
             if not isinstance(source, str):
                 raise BadEnvironment("python runs an environment that is given by name; use cvpo.remote for others")
             source = Remote(source, python)
         self.num_costs = num_costs
         task = find_task(source)
-        # what makes the environment again: a task's name, whichever way it was asked for, or an id; None: a callable
-        self.source = task.name if task else source if isinstance(source, str) else None
+        self.source = to_json(source, python)
         self._place = Place(count)
         self._place.name = source if isinstance(source, str) else getattr(source, "env", "the environment")
         options = {
@@ -70,14 +73,15 @@ class Environments:
                 self._copies: Copies = self._call(
                     make_copies, source, count, options, self._place, processes, timeout, threads if native else None
                 )
-            self._read(self._copies.description, task)
+            self._read(self._copies.description, name or (task.name if task else None))
+            self.identity = identity(source, self._copies.description)
         except BaseException:
             self.close()
             raise
 
-    def _read(self, description: dict[str, Any], task: Task | None) -> None:
+    def _read(self, description: dict[str, Any], name: str | None) -> None:
         self.count = self._copies.count
-        self.name = self._place.name = task.name if task else description["name"]
+        self.name = self._place.name = name or description["name"]
         self.observation: ObservationSpec = description["observation"]
         self.action: ActionSpec = description["action"]
         self._to_native = NativeActions(self.action)
@@ -92,6 +96,11 @@ class Environments:
         if not stated:
             raise BadEnvironment(f"{self.name} states no time limit; set episode_length to the steps of an episode")
         self.episode_length = min(stated)
+
+    def for_evaluation(self, make: Callable[[], Environments]) -> contextlib.AbstractContextManager[Environments]:
+        """Environments to evaluate in: these very ones, as they start anew anyway, where others would be expensive."""
+        cheap = isinstance(self._copies, LocalCopies) or find_task(self.source)
+        return make() if cheap else contextlib.nullcontext(self)
 
     def reset(self, seeds: Sequence[int] | np.ndarray) -> np.ndarray:
         """Start new episodes, one seed for each environment: observations [N, D]."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -42,6 +43,22 @@ class Remote:
 
 
 EnvSource = str | Remote | Callable[[], gym.Env | VectorEnv] | VectorEnv
+
+
+def to_json(source: EnvSource, python: str | None) -> str | dict[str, Any] | None:
+    """What makes the environment again, as a run stores it; None for a callable, which only its owner can make again.
+
+    A task has one name, whichever way it was asked for. The interpreter that is a setting of the run is stored there.
+    """
+    if isinstance(source, Remote):
+        return source.env if python is not None else dataclasses.asdict(source)
+    task = find_task(source)
+    return task.name if task else source if isinstance(source, str) else None
+
+
+def as_source(source: Any) -> EnvSource:
+    """The source that `to_json` stored; anything else is one already."""
+    return Remote(**source) if isinstance(source, dict) else source
 
 
 def remote(env: str, *, python: str, **kwargs: Any) -> Remote:

@@ -66,8 +66,8 @@ class RunSpec:
         from cvpo.training.train import check_numbers, resolve_limits
 
         check_numbers(self.steps, self.seed)
-        self.settings()
-        check_known(self.env)
+        if self.settings().python is None:  # another interpreter knows others
+            check_known(self.env)
         resolve_limits(self.env, self.algorithm, self.cost_limit)
 
     def same_run(self, other: RunSpec) -> bool:

@@ -30,7 +30,8 @@ def evaluate(
     limits = trained["spec"]["cost_limits"]
     keys, length = trained["config"]["cost_keys"], trained["config"]["episode_length"]
     limited = any(math.isfinite(limit) for limit in limits)
-    with Environments(source, episodes, len(limits), limited, keys, length) as environments:
+    python = None if env is not None else trained["config"].get("python")
+    with Environments(source, episodes, len(limits), limited, keys, length, python=python) as environments:
         theirs = {"observations": environments.observation, "actions": environments.action}
         for what, ours in (("observations", trained["layout"]), ("actions", trained["actions"])):
             if theirs[what] != ours:

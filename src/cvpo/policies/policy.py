@@ -16,6 +16,7 @@ from cvpo.algorithms.shared.normalize import with_normalizer
 from cvpo.envs.actions import ActionSpec, NativeActions
 from cvpo.envs.adapter import Environments
 from cvpo.envs.rollout import make_act
+from cvpo.envs.sources import EnvSource
 from cvpo.envs.spaces import ObservationSpec, flatten
 from cvpo.presets import make_config
 from cvpo.runs.array_file import read_tree, write_tree
@@ -56,9 +57,9 @@ class Policy:
         """Flat observations [N, D] to actions in [-1, 1]: what runs an evaluation calls."""
         return self._act(self._params, obs, key, step)
 
-    def trained_on(self) -> str:
-        """The name that makes the environment it was trained on."""
-        source: str | None = self.info["source"]
+    def trained_on(self) -> EnvSource:
+        """What makes the environment it was trained on."""
+        source: EnvSource | None = self.info["source"]
         if source is None:
             raise ValueError(
                 f"the policy was trained on an environment that a callable made, {self.info['environment']}, which its "

@@ -57,10 +57,12 @@ def train(
     quiet: bool = False,
     tensorboard: bool = False,
     wandb: str | None = None,
+    name: str | None = None,
 ) -> Run:
     """Train a policy and return its run.
 
-    env: a task's name ("Point-Goal"), a Gymnasium id, or a callable that makes an environment.
+    env: a task's name ("Point-Goal"), a Gymnasium id, `cvpo.remote(...)`, a callable that makes an environment or a
+        vector environment, or a vector environment itself, which has its own number of environments.
     steps: environment steps in all, rounded up to whole epochs.
     cost_limit: expected cost per episode to stay below, one number for each constraint; a built-in task has its own.
     run_dir: where the run is written; runs/ENV/ALGORITHM/seed-N if not given.
@@ -68,18 +70,24 @@ def train(
     overwrite: delete a run that is in the directory already.
     config: settings over those of the preset, as a dict or as the algorithm's whole Config.
     wandb: the name of a Weights & Biases project to log to as well.
+    name: what the run directory and the report call the environment, if other than it calls itself.
     """
     entry = lookup(algorithm)
-    check_known(env)
     check_numbers(steps, seed)
     steps, seed = int(steps), int(seed)  # NumPy's too
     settings = config if isinstance(config, LoopConfig) else make_config(algorithm, preset, config, env)
     if type(settings) is not entry.config:
         ours, theirs = (f"{kind.__module__}.{kind.__qualname__}" for kind in (entry.config, type(settings)))
         raise TypeError(f"{algorithm} takes {ours}, got {theirs}")
+    if settings.python is None:  # another interpreter knows others
+        check_known(env)
     limits = resolve_limits(env, algorithm, cost_limit)
     make_environments = environment_maker(env, settings, limits)
-    with make_environments(settings.envs) as environments, make_environments(settings.eval_episodes) as evaluations:
+    with (
+        make_environments(settings.envs, name=name) as environments,
+        environments.for_evaluation(lambda: make_environments(settings.eval_episodes, name=name)) as evaluations,
+    ):
+        settings = dataclasses.replace(settings, envs=environments.count)  # a vector environment decides it
         spec = Spec(
             environments.obs_size, environments.action_size, environments.discrete, limits, environments.episode_length
         )
@@ -90,6 +98,7 @@ def train(
         description = {
             "env": environments.name,
             "source": environments.source,
+            "environment": environments.identity,
             "algorithm": algorithm,
             "off_policy": settings.off_policy,
             "steps": steps,
@@ -129,7 +138,7 @@ def resolve_limits(env: EnvSource, algorithm: str, cost_limit: float | Sequence[
     return limits
 
 
-def environment_maker(env: EnvSource, settings: LoopConfig, limits: tuple[float, ...]) -> Callable[[int], Environments]:
+def environment_maker(env: EnvSource, settings: LoopConfig, limits: tuple[float, ...]) -> Callable[..., Environments]:
     return partial(
         Environments,
         env,
@@ -139,6 +148,8 @@ def environment_maker(env: EnvSource, settings: LoopConfig, limits: tuple[float,
         episode_length=settings.episode_length,
         processes=settings.processes,
         threads=settings.threads,
+        python=settings.python,
+        timeout=settings.env_timeout,
     )
 
 
