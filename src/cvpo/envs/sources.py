@@ -111,8 +111,10 @@ def for_worker(source: EnvSource) -> dict[str, Any]:
     """What a process needs to make the environment, in JSON's types."""
     if isinstance(source, Remote):
         return {"env": source.env, "kwargs": source.kwargs}
+    if isinstance(source, str) and not find_task(source):
+        return {"env": source, "kwargs": {}}
     try:
-        pickled = cloudpickle.dumps(partial(make_plain, source))
+        pickled = cloudpickle.dumps(source if callable(source) else partial(make_plain, source))
     except Exception as error:
         raise BadEnvironment(
             f"{_maker_name(source)} cannot be sent to another process: {error}. Let the callable make what it needs "

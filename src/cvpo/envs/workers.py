@@ -24,7 +24,7 @@ from cvpo.envs.worker.block import Block, block_size
 from cvpo.envs.worker.process import FAILED, MESSAGE, STEP, Channel
 
 FOLDER = Path(__file__).parent / "worker"
-DEFAULT_TIMEOUT = 300.0  # seconds for an answer; loading a large simulator may take minutes
+DEFAULT_TIMEOUT = 300.0  # seconds for an answer
 GRACE_SECONDS = 5.0  # to close an environment in order
 
 # Loads the folder as a package of a name that nobody else uses; the name cvpo may be taken, by this very package.
@@ -124,12 +124,13 @@ class WorkerCopies:
                 self._poll.register(self._workers[i].channel.reading, select.POLLIN)
             path = [] if python else sys.path
             make = {"do": "make", "source": source, "options": options, "render": render, "path": path}
-            self.description = common_description(self.ask([make] * count))
+            patience = max(self._timeout, DEFAULT_TIMEOUT)  # loading a large simulator takes longer than a step
+            self.description = common_description(self.ask([make] * count, patience))
             layout = block_layout(self.description, count, options)
             os.ftruncate(self._memory, block_size(layout))
             self.block = Block(layout, mmap.mmap(self._memory, block_size(layout)))
             share = {"do": "share", "layout": layout}
-            self.ask([share | {"index": i, "try_out": i == 0} for i in range(count)])
+            self.ask([share | {"index": i, "try_out": i == 0} for i in range(count)], patience)
         except BaseException:
             self.close()
             raise
@@ -142,14 +143,14 @@ class WorkerCopies:
         self.block.action[:] = action
         for i in range(self.count):
             self._send(i, STEP)
-        self._collect()
+        self._collect(self._timeout)
         return read_step(self.description["observation"], self.block)
 
-    def ask(self, messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    def ask(self, messages: Iterable[dict[str, Any]], timeout: float | None = None) -> list[dict[str, Any]]:
         """Send each worker its message and wait for the answers of all."""
         for i, message in zip(range(self.count), messages, strict=True):
             self._send(i, MESSAGE, message)
-        return self._collect()
+        return self._collect(timeout or self._timeout)
 
     def waiting_for(self) -> int:
         return min(self._pending, default=0)
@@ -171,13 +172,13 @@ class WorkerCopies:
             raise self._died(i) from None
         self._pending.add(i)
 
-    def _collect(self) -> list[dict[str, Any]]:
+    def _collect(self, timeout: float) -> list[dict[str, Any]]:
         answers: list[dict[str, Any]] = [{}] * self.count
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + timeout
         while self._pending:
             ready = self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
             if not ready:
-                raise too_late(self._place.of(self.waiting_for()), self._timeout)
+                raise too_late(self._place.of(self.waiting_for()), timeout)
             for descriptor, _ in ready:
                 i = self._index[descriptor]
                 try:

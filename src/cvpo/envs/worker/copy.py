@@ -35,6 +35,10 @@ class Copy:
         for part in ("observation_space", "action_space", "reset", "step"):
             if getattr(env, part, None) is None:
                 raise Problem(f"{self.name} has no {part}; an environment is a gymnasium.Env")
+        if hasattr(env, "single_action_space"):
+            raise Problem(
+                f"{self.name} is a vector environment, which runs in the training process: leave out processes"
+            )
         try:
             self._observation, self._action = observation_spec(env.observation_space), action_spec(env.action_space)
         except Problem as problem:
