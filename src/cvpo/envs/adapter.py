@@ -17,7 +17,7 @@ from cvpo.envs.copies import Copies, LocalCopies, Step
 from cvpo.envs.errors import BadEnvironment, EnvironmentTimeout, Place
 from cvpo.envs.hangs import Thread, Watch, call_directly, too_late
 from cvpo.envs.identity import identity
-from cvpo.envs.sources import EnvSource, Remote, as_source, check_known, for_worker, make_plain, to_json
+from cvpo.envs.sources import EnvSource, Remote, as_source, check_known, for_worker, make_plain, to_text
 from cvpo.envs.spaces import ObservationSpec, size_of
 from cvpo.envs.vector import VectorCopies
 from cvpo.envs.workers import WorkerCopies
@@ -53,7 +53,7 @@ class Environments:
             source = Remote(source, python)
         self.num_costs = num_costs
         task = find_task(source)
-        self.source = to_json(source, python)
+        self.source = to_text(source, python)
         self._place = Place(count)
         self._place.name = source if isinstance(source, str) else getattr(source, "env", "the environment")
         options = {
@@ -74,7 +74,7 @@ class Environments:
                     make_copies, source, count, options, self._place, processes, timeout, threads if native else None
                 )
             self._read(self._copies.description, name or (task.name if task else None))
-            self.identity = identity(source, self._copies.description)
+            self.identity = identity(task.source if task else source, self._copies.description)
         except BaseException:
             self.close()
             raise
@@ -90,12 +90,9 @@ class Environments:
         self.obs_size = size_of(self.observation)
         self.discrete = "choices" in self.action
         self.action_size = self.action["choices"] if self.discrete else len(self.action["low"])
-        built_in = find_task(description["id"])  # of a callable too
-        limits = [description["time_limit"], built_in.episode_length if built_in else None]
-        stated = [limit for limit in limits if limit is not None]
-        if not stated:
+        if description["time_limit"] is None:
             raise BadEnvironment(f"{self.name} states no time limit; set episode_length to the steps of an episode")
-        self.episode_length = min(stated)
+        self.episode_length: int = description["time_limit"]
 
     def for_evaluation(self, make: Callable[[], Environments]) -> contextlib.AbstractContextManager[Environments]:
         """Environments to evaluate in: these very ones, as they start anew anyway, where others would be expensive."""
@@ -162,7 +159,7 @@ def make_copies(
         task = find_task(source)
         assert task is not None
         mode = gym.VectorizeMode.VECTOR_ENTRY_POINT
-        env = gym.make_vec(task.id, num_envs=count, vectorization_mode=mode, threads=native_threads)
+        env = gym.make_vec(task.id, num_envs=count, vectorization_mode=mode, threads=native_threads, **task.options)
         return VectorCopies(env, options | {"episode_length": task.episode_length}, place, owned=True)
     if isinstance(source, VectorEnv):
         return VectorCopies(source, options, place, owned=False)

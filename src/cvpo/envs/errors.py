@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cvpo.errors import UserError
+from cvpo.errors import BadValue, UserError
 
 
-class BadEnvironment(UserError, ValueError):
+class BadEnvironment(BadValue):
     """An environment that cannot be learned from, with the reason and the remedy."""
 
 

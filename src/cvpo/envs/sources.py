@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -42,23 +43,25 @@ class Remote:
             )
 
 
-EnvSource = str | Remote | Callable[[], gym.Env | VectorEnv] | VectorEnv
+EnvSource = str | Path | Mapping[str, Any] | Remote | Callable[[], gym.Env | VectorEnv] | VectorEnv
 
 
-def to_json(source: EnvSource, python: str | None) -> str | dict[str, Any] | None:
+def to_text(source: EnvSource, python: str | None) -> str | None:
     """What makes the environment again, as a run stores it; None for a callable, which only its owner can make again.
 
     A task has one name, whichever way it was asked for. The interpreter that is a setting of the run is stored there.
     """
     if isinstance(source, Remote):
-        return source.env if python is not None else dataclasses.asdict(source)
+        return source.env if python is not None else json.dumps({"remote": dataclasses.asdict(source)})
     task = find_task(source)
-    return task.name if task else source if isinstance(source, str) else None
+    return task.source if task else source if isinstance(source, str) else None
 
 
-def as_source(source: Any) -> EnvSource:
-    """The source that `to_json` stored; anything else is one already."""
-    return Remote(**source) if isinstance(source, dict) else source
+def as_source(source: EnvSource) -> EnvSource:
+    """The source of a text that `to_text` made; anything else is one already."""
+    if isinstance(source, str) and source.startswith('{"remote"'):
+        return Remote(**json.loads(source)["remote"])
+    return source
 
 
 def remote(env: str, *, python: str, **kwargs: Any) -> Remote:
@@ -85,13 +88,11 @@ def make_plain(source: EnvSource, render: bool = False, **kwargs: Any) -> gym.En
         from cvpo.envs.remote_env import RemoteEnv
 
         return RemoteEnv(source, render)
-    if isinstance(source, str):
+    if task := find_task(source):
+        env = _make_by_name(task.id, task.options | kwargs, render)
+    elif isinstance(source, str):
         check_known(source)
-        task = find_task(source)
-        try:
-            env = make(task.id if task else source, kwargs, render)
-        except Problem as problem:
-            raise BadEnvironment(str(problem)) from problem.__cause__
+        env = _make_by_name(source, kwargs, render)
     elif callable(source):
         env = source()
     else:
@@ -105,6 +106,13 @@ def make_plain(source: EnvSource, render: bool = False, **kwargs: Any) -> gym.En
             + ("; an environment of the old gym runs in an interpreter of its own: see cvpo.remote" * _is_old(env))
         )
     return env
+
+
+def _make_by_name(name: str, kwargs: dict[str, Any], render: bool) -> Any:
+    try:
+        return make(name, kwargs, render)
+    except Problem as problem:
+        raise BadEnvironment(str(problem)) from problem.__cause__
 
 
 def for_worker(source: EnvSource) -> dict[str, Any]:

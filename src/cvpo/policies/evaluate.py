@@ -11,11 +11,13 @@ import numpy as np
 from cvpo.envs.adapter import Environments
 from cvpo.envs.rollout import evaluate_policy
 from cvpo.envs.sources import EnvSource
+from cvpo.errors import BadValue
+from cvpo.policies import EVALUATION_EPISODES
 from cvpo.policies.policy import Policy, load
 
 
 def evaluate(
-    policy: Policy | str | Path, env: EnvSource | None = None, episodes: int = 10, seed: int = 0
+    policy: Policy | str | Path, env: EnvSource | None = None, episodes: int = EVALUATION_EPISODES, seed: int = 0
 ) -> dict[str, Any]:
     """Mean, spread and single values of the episodes' rewards and costs under the deterministic policy.
 
@@ -23,7 +25,7 @@ def evaluate(
     env: a task's name, a Gymnasium id or a callable; if not given, the one that the policy was trained on.
     """
     if episodes < 1:
-        raise ValueError(f"episodes must be >= 1, got {episodes}")
+        raise BadValue(f"episodes must be >= 1, got {episodes}")
     policy = policy if isinstance(policy, Policy) else load(policy)
     trained = policy.info
     source = env if env is not None else policy.trained_on()
@@ -35,7 +37,7 @@ def evaluate(
         theirs = {"observations": environments.observation, "actions": environments.action}
         for what, ours in (("observations", trained["layout"]), ("actions", trained["actions"])):
             if theirs[what] != ours:
-                raise ValueError(f"the policy was trained on {what} {ours}, {environments.name} has {theirs[what]}")
+                raise BadValue(f"the policy was trained on {what} {ours}, {environments.name} has {theirs[what]}")
         seeds = np.random.SeedSequence(seed).generate_state(episodes)
         reward, costs, _ = evaluate_policy(environments, policy.act, None, seeds)
     within = (costs <= np.array(limits)).all(-1)  # [episodes]

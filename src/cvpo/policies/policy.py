@@ -16,8 +16,9 @@ from cvpo.algorithms.shared.normalize import with_normalizer
 from cvpo.envs.actions import ActionSpec, NativeActions
 from cvpo.envs.adapter import Environments
 from cvpo.envs.rollout import make_act
-from cvpo.envs.sources import EnvSource
+from cvpo.envs.sources import EnvSource, as_source
 from cvpo.envs.spaces import ObservationSpec, flatten
+from cvpo.errors import BadValue, NotFound
 from cvpo.presets import make_config
 from cvpo.runs.array_file import read_tree, write_tree
 
@@ -45,7 +46,7 @@ class Policy:
     def __call__(self, observation: Any, deterministic: bool = True) -> np.ndarray:
         flat, batched = flatten(self._observations, observation)
         if not np.isfinite(flat).all():
-            raise ValueError(f"observation must be finite, got {observation}")
+            raise BadValue(f"observation must be finite, got {observation}")
         key = None
         if not deterministic:
             self._key, key = jax.random.split(self._key)
@@ -59,13 +60,13 @@ class Policy:
 
     def trained_on(self) -> EnvSource:
         """What makes the environment it was trained on."""
-        source: EnvSource | None = self.info["source"]
+        source: str | None = self.info["source"]
         if source is None:
-            raise ValueError(
-                f"the policy was trained on an environment that a callable made, {self.info['environment']}, which its "
+            raise BadValue(
+                f"the policy was trained on an environment that a function made, {self.info['environment']}, which its "
                 "name alone does not make again; pass env"
             )
-        return source
+        return as_source(source)
 
     def seed(self, seed: int) -> None:
         """Begin the random draws of `deterministic=False` anew."""
@@ -95,7 +96,7 @@ def load(path: str | Path) -> Policy:
     if path.is_dir():
         path = path / FILE if (path / FILE).exists() else path / FILE.name
     if not path.exists():
-        raise FileNotFoundError(f"no policy at {path}; a run saves one at the end of each epoch")
+        raise NotFound(f"no policy at {path}; a run saves one at the end of each epoch")
     info = read_tree(path, None)[1]
     limits = tuple(float(limit) for limit in info["spec"]["cost_limits"])
     spec = Spec(**info["spec"] | {"cost_limits": limits})

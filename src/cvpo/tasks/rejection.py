@@ -37,7 +37,7 @@ class Rejection:
 
         room = task.arena - task.start_keepout
         x, y, right, top = task.start or (-room, -room, room, room)
-        add(task.start_keepout if task.start is None else 0.0, (x, y), (right, top))
+        add(task.start_keepout, (x, y), (right, top))
         for objects in task.objects:
             half = task.arena - objects.keepout
             for i in range(objects.number):

@@ -160,7 +160,8 @@ class Copy:
         cut = self._options["episode_length"]
         if cut is None and not enforced:
             cut = getattr(self._spec, "max_episode_steps", None)  # stated, but without a wrapper it would run on
-        limits = enforced + ([] if cut is None else [int(cut)])
+        own = getattr(getattr(self.env, "unwrapped", self.env), "episode_length", None)  # it may say so itself
+        limits = [*enforced, *(int(limit) for limit in (cut, own) if isinstance(limit, (int, np.integer)))]
         return (min(limits) if limits else None), cut
 
 
