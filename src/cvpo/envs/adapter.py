@@ -87,6 +87,7 @@ class Environments:
         self._to_native = NativeActions(self.action)
         if isinstance(self.action.get("choices"), list):
             raise BadEnvironment(f"actions of {self.name} are several choices at once; Box and Discrete are supported")
+        self.max_step_cost: float | None = description["max_step_cost"]
         self.obs_size = size_of(self.observation)
         self.discrete = "choices" in self.action
         self.action_size = self.action["choices"] if self.discrete else len(self.action["low"])
@@ -125,6 +126,12 @@ class Environments:
                 f"at step {self._place.time} of its epoch"
             )
         return values
+
+    def places(self) -> np.ndarray | None:
+        """Where the robots are now, x and y [N, 2]; None if these are not built-in tasks stepped together."""
+        env: Any = getattr(self._copies, "env", None)
+        world: Any = getattr(getattr(env, "unwrapped", None), "world", None)
+        return np.array([world.pose(i)[:2] for i in range(self.count)]) if hasattr(world, "pose") else None
 
     def _where(self) -> str:
         return self._place.of(self._copies.waiting_for() if hasattr(self, "_copies") else 0)

@@ -25,6 +25,7 @@ class Step(NamedTuple):
     terminated: np.ndarray  # [N]
     ended: np.ndarray  # [N]
     acted: np.ndarray  # [N]; where false the action was ignored and an episode began instead
+    parts: dict[str, np.ndarray]  # [N] each: what the environment says its cost consists of
 
 
 class Copies(Protocol):
@@ -55,14 +56,14 @@ class LocalCopies:
         for i in range(self.count):
             with self._named(i):
                 self._copies.append(Copy(make(), options))
+                if i == 0:
+                    self._copies[0].try_out()
         descriptions = [copy.describe() for copy in self._copies]
         self.description = common_description(descriptions)
         layout = block_layout(self.description, self.count, options)
         self._block = Block(layout)
         for i, copy in enumerate(self._copies):
             copy.attach(self._block, i)
-        with self._named(0):
-            self._copies[0].try_out()
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         for i, (copy, seed) in enumerate(zip(self._copies, seeds, strict=True)):
@@ -126,8 +127,8 @@ def common_description(descriptions: Sequence[dict[str, Any]]) -> dict[str, Any]
 
 
 def block_layout(description: dict[str, Any], count: int, options: dict[str, Any]) -> dict[str, Any]:
-    spaces = {key: description[key] for key in ("observation", "action")}
-    return {"count": count, "costs": options["costs"], **spaces}
+    shared = {key: description[key] for key in ("observation", "action", "parts")}
+    return {"count": count, "costs": options["costs"], **shared}
 
 
 def flat(spec: ObservationSpec, arrays: list[np.ndarray]) -> np.ndarray:
@@ -142,4 +143,5 @@ def read_step(spec: ObservationSpec, block: Block) -> Step:
     if ended.any():
         next_obs = np.where(ended[:, None], flat(spec, block.final_obs), obs)
     costs, terminated = block.costs.copy(), block.terminated.copy()
-    return Step(obs, next_obs, block.reward.copy(), costs, terminated, ended, np.ones_like(ended))
+    parts = dict(zip(block.part_names, block.parts.T.copy(), strict=True))
+    return Step(obs, next_obs, block.reward.copy(), costs, terminated, ended, np.ones_like(ended), parts)

@@ -82,8 +82,8 @@ def check_known(source: EnvSource) -> None:
             raise BadEnvironment(str(problem)) from problem.__cause__
 
 
-def make_plain(source: EnvSource, render: bool = False, **kwargs: Any) -> gym.Env | VectorEnv:
-    """The environment itself; the keywords are for one that is made by name."""
+def make_plain(source: EnvSource, render: bool = False, **kwargs: Any) -> Any:
+    """The environment, or vector environment, itself; the keywords are for one that is made by name."""
     if isinstance(source, Remote):
         from cvpo.envs.remote_env import RemoteEnv
 

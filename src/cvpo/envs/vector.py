@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from cvpo.envs.copies import Step
 from cvpo.envs.errors import BadEnvironment, Place
 from cvpo.envs.spaces import flatten
+from cvpo.envs.worker.costs import is_part
 from cvpo.envs.worker.problem import Problem, short
 from cvpo.envs.worker.spaces import action_spec, observation_spec
 
@@ -25,7 +26,7 @@ class VectorCopies:
 
     def __init__(self, env: VectorEnv, options: dict[str, Any], place: Place, owned: bool) -> None:
         """owned: whether to close the VectorEnv in the end; one that was handed in stays open."""
-        self._env, self._options, self._place, self._owned = env, options, place, owned
+        self.env, self._options, self._place, self._owned = env, options, place, owned
         self.count = place.count = int(env.num_envs)
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         try:
@@ -47,19 +48,20 @@ class VectorCopies:
             "observation": observation,
             "action": action,
             "time_limit": self._limit,
+            "max_step_cost": getattr(env.unwrapped, "max_step_cost", None),
         }
         self._elapsed = np.zeros(self.count, int)
         self._begins = np.zeros(self.count, bool)  # whose next step begins an episode
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         each: Any = list(seeds)  # vector environments take a list too, whatever their types say
-        obs, _ = self._pair(self._env.reset(seed=each))
+        obs, _ = self._pair(self.env.reset(seed=each))
         self._elapsed[:] = 0
         self._begins[:] = False
         return self._flat(obs)
 
     def step(self, action: np.ndarray) -> Step:
-        values = self._env.step(action)
+        values = self.env.step(action)
         if not (isinstance(values, tuple) and len(values) == 5):
             raise self._broken(f"step must return five values, got {short(values)}")
         obs, reward, terminated, truncated, infos = values
@@ -69,7 +71,7 @@ class VectorCopies:
             self._flags("truncated", truncated) & acted,
         )
         self._elapsed = np.where(acted, self._elapsed + 1, 0)
-        ended = terminated | truncated
+        finished = ended = terminated | truncated
         costs = np.where(acted[:, None], self._costs(infos, ended, acted), 0.0)
         reward = np.where(acted, self._numbers("reward", reward), 0.0)
         next_obs = obs = self._flat(obs)
@@ -81,20 +83,21 @@ class VectorCopies:
             if self._limit is not None:
                 ended |= self._elapsed >= self._limit
             if ended.any():
-                obs = self._flat(self._pair(self._env.reset(options={"reset_mask": ended.copy()}))[0])
+                obs = self._flat(self._pair(self.env.reset(options={"reset_mask": ended.copy()}))[0])
         elif self._mode is AutoresetMode.NEXT_STEP:
             self._begins = ended.copy()
         self._elapsed[ended] = 0
         if self._limit is not None:  # an episode that would run on is cut here: the caller's epoch ends with it
             ended = ended | (self._elapsed >= self._limit)
-        return Step(obs, next_obs, reward.astype(np.float32), costs.astype(np.float32), terminated, ended, acted)
+        reward, costs = reward.astype(np.float32), costs.astype(np.float32)
+        return Step(obs, next_obs, reward, costs, terminated, ended, acted, self._parts(infos, finished))
 
     def waiting_for(self) -> int:
         return 0
 
     def close(self) -> None:
         if self._owned:
-            self._env.close()
+            self.env.close()
 
     def _costs(self, infos: dict[str, Any], ended: np.ndarray, acted: np.ndarray) -> np.ndarray:
         """Costs [N, m] of the step taken."""
@@ -126,6 +129,13 @@ class VectorCopies:
                 f"{costs.shape[1]} costs but there are {count} limits; pass cost_limit with one number for each"
             )
         return costs
+
+    def _parts(self, infos: dict[str, Any], ended: np.ndarray) -> dict[str, np.ndarray]:
+        final = infos.get("final_info", {})
+        zeros, parts = np.zeros(self.count), {}
+        for name in sorted(filter(is_part, {*infos, *final})):
+            parts[name] = np.where(ended, final.get(name, zeros), infos.get(name, zeros)) if final else infos[name]
+        return parts
 
     def _numbers(self, what: str, values: Any) -> np.ndarray:
         try:

@@ -125,12 +125,13 @@ class WorkerCopies:
             path = [] if python else sys.path
             make = {"do": "make", "source": source, "options": options, "render": render, "path": path}
             patience = max(self._timeout, DEFAULT_TIMEOUT)  # loading a large simulator takes longer than a step
-            self.description = common_description(self.ask([make] * count, patience))
+            made = self.ask([make | {"try_out": i == 0} for i in range(count)], patience)
+            self.description = common_description(made)
             layout = block_layout(self.description, count, options)
             os.ftruncate(self._memory, block_size(layout))
             self.block = Block(layout, mmap.mmap(self._memory, block_size(layout)))
             share = {"do": "share", "layout": layout}
-            self.ask([share | {"index": i, "try_out": i == 0} for i in range(count)], patience)
+            self.ask([share | {"index": i} for i in range(count)], patience)
         except BaseException:
             self.close()
             raise

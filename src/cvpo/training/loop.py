@@ -21,7 +21,7 @@ from cvpo.algorithms.config import LoopConfig
 from cvpo.envs.adapter import Environments
 from cvpo.envs.rollout import Diverged, Progress, collect, episode_statistics, evaluate_policy
 from cvpo.metric_names import per_cost
-from cvpo.policies.policy import save_policy
+from cvpo.policies.files import PolicyWriter
 from cvpo.runs.checkpoint import CheckpointStore
 from cvpo.runs.directory import RunDirectory
 from cvpo.runs.sinks import Sink
@@ -59,6 +59,7 @@ class Loop:
         self._compiled: set[str] = set()  # phases of an epoch that were gone through before
         self._times: Metrics = {}
         self._counters: Metrics = {"wall_seconds": 0.0, "cumulative_costs": [0.0] * spec.num_costs}
+        self._policies = PolicyWriter(directory.path, learner.algorithm, name, config, spec, environments)
 
     def run(self, steps: int, make_sinks: Callable[[int], list[Sink]]) -> None:
         """Train from the newest checkpoint, or from the start, until `steps`."""
@@ -163,9 +164,7 @@ class Loop:
         """The checkpoint last: what is written without it is written again on resuming, with it never."""
         learner = self._learner
         self._directory.append_metrics(metrics)
-        save_policy(
-            self._directory.path, self._name, self._config, self._spec, self._environments, learner.policy, epoch
-        )
+        self._policies.write(learner.policy, epoch)
         segment = rollout if learner.replay_epochs else None
         store.save(epoch, jax.device_get(learner.state), self._counters, segment)
 

@@ -17,12 +17,13 @@ import numpy as np
 
 from cvpo.algorithms.base import Spec
 from cvpo.algorithms.config import LoopConfig
-from cvpo.algorithms.registry import lookup
+from cvpo.algorithms.registry import build, lookup
 from cvpo.envs.adapter import Environments
 from cvpo.envs.sources import EnvSource, as_source, check_known
 from cvpo.errors import BadValue
 from cvpo.inputs import whole_number
-from cvpo.policies.policy import Policy, build, load
+from cvpo.policies.files import Which
+from cvpo.policies.policy import Policy, load
 from cvpo.presets import make_config
 from cvpo.runs.atomic import write_text
 from cvpo.runs.directory import CONFIG, ERROR, RunDirectory, RunDirectoryError, read_config, read_metrics
@@ -30,7 +31,7 @@ from cvpo.runs.sinks import Sink, TensorBoardSink, WandbSink, check_sinks
 from cvpo.tasks.table import find_task
 from cvpo.training import compute, messages
 from cvpo.training.display import Display
-from cvpo.training.interrupts import Interrupted, TrainingInterrupts
+from cvpo.training.interrupts import TrainingInterrupts
 from cvpo.training.learners import make_learner
 from cvpo.training.loop import Loop, epochs_of
 
@@ -45,8 +46,8 @@ class Run:
         """One dict an epoch; docs/metrics.md names the keys."""
         return read_metrics(self.path)
 
-    def policy(self) -> Policy:
-        return load(self.path)
+    def policy(self, which: Which = "newest") -> Policy:
+        return load(self.path, which)
 
 
 def train(
@@ -121,21 +122,18 @@ def train(
             "config": dataclasses.asdict(settings),
             "spec": dataclasses.asdict(spec),
         }
-        try:
-            interrupts.check()
-            with open_run(path, description, resume, overwrite) as directory, keeping_errors(path):
-                display.last_word = messages.resume_hint(path, environments.source)
-                if warning := messages.flattened_images(environments.observation):
-                    display.message(warning)
-                loop = Loop(
-                    algorithm, learner, settings, spec, environments, evaluations, directory, seed, display, interrupts
-                )
-                with display:
-                    loop.run(steps, make_sinks(directory, tensorboard, wandb))
-                for line in messages.summary(read_metrics(path)[-1], spec, path, environments.source):
-                    display.message(line)
-        except Interrupted as stop:
-            raise stop.as_exit() from None
+        interrupts.check()
+        with open_run(path, description, resume, overwrite) as directory, keeping_errors(path):
+            display.last_word = messages.resume_hint(path, environments.source)
+            if warning := messages.flattened_images(environments.observation):
+                display.message(warning)
+            loop = Loop(
+                algorithm, learner, settings, spec, environments, evaluations, directory, seed, display, interrupts
+            )
+            with display:
+                loop.run(steps, make_sinks(directory, tensorboard, wandb))
+            for line in messages.summary(read_metrics(path)[-1], spec, path, environments.source):
+                display.message(line)
     return Run(path)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 
 
 class OldTracking(gym.Env):
-    metadata = {"render.modes": ["rgb_array"]}
+    metadata = {"render.modes": ["rgb_array"]}  # noqa: RUF012
 
     def __init__(self, fail_at=None):
         self.observation_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)

@@ -5,7 +5,7 @@ import numpy as np
 
 
 class Tracking28(gym.Env):
-    metadata = {"render_modes": ["rgb_array"]}
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
     observation_space = gym.spaces.Dict(signal=gym.spaces.Box(-1.0, 1.0, (1,), np.float32), bit=gym.spaces.Discrete(2))
     action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
 

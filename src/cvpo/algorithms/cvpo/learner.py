@@ -85,4 +85,4 @@ def make(config: Config, spec: Spec) -> Algorithm:
     def describe() -> str:
         return guarantees.describe(config, spec)
 
-    return Algorithm(init, lambda state: state.policy.actor, head.act, update, observe, describe)
+    return Algorithm(init, lambda state: state.policy.actor, head.act, update, observe, describe, head.portable)

@@ -99,7 +99,7 @@ def make_algorithm(
         }
         return State(params, value_state, memory), UpdateMetrics(info)
 
-    return Algorithm(init, lambda state: state.policy, policy.act, update)
+    return Algorithm(init, lambda state: state.policy, policy.act, update, portable=policy.portable)
 
 
 def normalize(advantages: jax.Array) -> jax.Array:

@@ -13,17 +13,18 @@ class Block:
     """What N copies read and write, one row each: in memory of this process, or shared with others."""
 
     def __init__(self, layout: dict[str, Any], memory: Any = None) -> None:
-        """layout: the "count" of copies, the number of "costs", the "observation" and "action" specs."""
+        """layout: the "count" of copies, how many "costs" and the names of their "parts", "observation" and "action"."""
+        self.part_names = layout["parts"]
         fields, self.size = _fields(layout)
         memory = bytearray(self.size) if memory is None else memory
         arrays = [
             np.frombuffer(memory, dtype, int(np.prod(shape, dtype=int)), start).reshape(shape)
             for shape, dtype, start in fields
         ]
-        self.action, self.reward, self.costs, self.terminated, self.truncated = arrays[:5]
+        self.action, self.reward, self.costs, self.parts, self.terminated, self.truncated = arrays[:6]
         # where each copy is now, and where the episode was that its last step ended
         parts = len(leaves(layout["observation"]))
-        self.obs, self.final_obs = arrays[5 : 5 + parts], arrays[5 + parts :]
+        self.obs, self.final_obs = arrays[6 : 6 + parts], arrays[6 + parts :]
 
 
 def block_size(layout: dict[str, Any]) -> int:
@@ -38,6 +39,7 @@ def _fields(layout: dict[str, Any]) -> tuple[list[tuple[tuple[int, ...], str, in
         (tuple(action.get("shape", ())), action.get("dtype", "int64")),
         ((), "float32"),
         ((layout["costs"],), "float32"),
+        ((len(layout["parts"]),), "float64"),
         ((), "bool"),
         ((), "bool"),
         *observation,

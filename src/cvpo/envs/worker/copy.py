@@ -11,7 +11,7 @@ from typing import Any, Iterator
 import numpy as np
 
 from .block import Block
-from .costs import read_costs
+from .costs import cost_parts, read_costs
 from .problem import Problem, short
 from .spaces import action_spec, class_names, leaves, observation_spec, read_leaves
 
@@ -47,6 +47,8 @@ class Copy:
             raise Problem(f"observations of {self.name} hold no numbers ({env.observation_space}); give it some")
         self._time_limit, self._cut_after = self._time_limits()
         self._elapsed = 0
+        self._block: Block | None = None
+        self._parts: dict[str, float] = {}
         self._seedable = all(_takes_seed(layer.reset) for layer in _layers(env))
         if not self._seedable and not hasattr(env, "seed"):
             raise Problem(
@@ -61,6 +63,8 @@ class Copy:
             "observation": self._observation,
             "action": self._action,
             "time_limit": self._time_limit,
+            "max_step_cost": self._max_step_cost(),
+            "parts": sorted(self._parts),
         }
 
     def attach(self, block: Block, index: int) -> None:
@@ -68,7 +72,10 @@ class Copy:
         self._block, self._index = block, index
 
     def try_out(self) -> None:
-        """One reset and one step, so that whatever is wrong with them shows before any training."""
+        """One reset and one step, so that whatever is wrong with them shows before any training.
+
+        They also show which parts the cost has.
+        """
         try:
             self.reset(0)
             self._read(self.env.step(self.env.action_space.sample()))
@@ -91,16 +98,18 @@ class Copy:
             raise Problem(
                 f"reset of {self.name} must return (observation, info) as Gymnasium says, got {short(values)}"
             )
-        self._write(values, self._block.obs)
+        self._write(values, self._block.obs if self._block is not None else [])
 
     def step(self) -> None:
         """Take the action in the block, and leave there what it led to."""
+        assert self._block is not None
         block, i = self._block, self._index
         action = block.action[i].copy() if block.action.ndim > 1 else block.action[i]
         obs, reward, costs, terminated, truncated = self._read(self.env.step(action))
         self._elapsed += 1
         truncated = truncated or (self._cut_after is not None and self._elapsed >= self._cut_after)
         block.reward[i], block.costs[i], block.terminated[i], block.truncated[i] = reward, costs, terminated, truncated
+        block.parts[i] = [self._parts.get(name, 0.0) for name in block.part_names]
         if (terminated or truncated) and not self._options.get("single"):
             self._write(obs, block.final_obs)
             self.reset(None)
@@ -144,14 +153,21 @@ class Copy:
         except ValueError:
             got = f"{short(terminated)} and {short(truncated)}"
             raise Problem(f"{self.name} must give true or false as terminated and truncated, got {got}") from None
+        self._parts = cost_parts(info)
         return (obs, reward, read_costs(self.name, {**cost, **info}, self._options), *ends)
 
     def _write(self, observation: Any, rows: list[np.ndarray]) -> None:
         try:
-            for row, array in zip(rows, read_leaves(self._observation, observation)):
-                row[self._index] = array
+            arrays = list(read_leaves(self._observation, observation))
         except Problem as problem:
             raise Problem(f"{self.name} broke its observation space: {problem}") from None
+        for row, array in zip(rows, arrays):
+            row[self._index] = array
+
+    def _max_step_cost(self) -> float | None:
+        """The most that a step can cost, if the environment says so: then bounds of the expected cost exist."""
+        value = getattr(getattr(self.env, "unwrapped", self.env), "max_step_cost", None)
+        return None if value is None else float(value)
 
     def _time_limits(self) -> tuple[int | None, int | None]:
         """The steps of an episode, if it states them, and after how many this copy has to end it itself."""

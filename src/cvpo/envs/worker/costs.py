@@ -40,3 +40,16 @@ def read_costs(name: str, info: dict[str, Any], options: dict[str, Any]) -> np.n
             f"{name} gives {costs.size} costs but there are {count} limits; pass cost_limit with one number for each"
         )
     return costs
+
+
+def cost_parts(info: dict[str, Any]) -> dict[str, float]:
+    """What a cost consists of: numbers in info whose names begin with cost_, as info["cost_hazards"]."""
+    return {
+        name: float(value)
+        for name, value in info.items()
+        if is_part(name) and isinstance(value, (int, float, np.number, np.bool_))
+    }
+
+
+def is_part(name: Any) -> bool:
+    return isinstance(name, str) and name.startswith("cost_")

@@ -70,7 +70,9 @@ class Worker:
         self._memory = memory
         self.copy: Copy
 
-    def make(self, source: dict[str, Any], options: dict[str, Any], render: bool, path: list[str]) -> dict[str, Any]:
+    def make(
+        self, source: dict[str, Any], options: dict[str, Any], render: bool, path: list[str], try_out: bool
+    ) -> dict[str, Any]:
         """source: "env" with "kwargs", or a pickled callable; path: where modules are looked for, besides its own."""
         sys.path += [folder for folder in (*path, os.getcwd()) if folder not in sys.path]
         if "pickle" in source:
@@ -78,12 +80,12 @@ class Worker:
         else:
             env = make(source["env"], source["kwargs"], render)
         self.copy = Copy(env, options)
-        return self.copy.describe()
-
-    def share(self, layout: dict[str, Any], index: int, try_out: bool) -> None:
-        self.copy.attach(Block(layout, mmap.mmap(self._memory, block_size(layout))), index)
         if try_out:
             self.copy.try_out()
+        return self.copy.describe()
+
+    def share(self, layout: dict[str, Any], index: int) -> None:
+        self.copy.attach(Block(layout, mmap.mmap(self._memory, block_size(layout))), index)
 
     def reset(self, seed: int | None) -> None:
         self.copy.reset(seed)
