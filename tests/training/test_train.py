@@ -18,7 +18,7 @@ from toys import Bandit, Menu
 import cvpo
 from cvpo import cli
 from cvpo.algorithms.offpolicy import sac
-from cvpo.envs.adapter import BadEnvironment
+from cvpo.envs.errors import BadEnvironment
 from cvpo.envs.rollout import Diverged
 from cvpo.errors import BadValue
 from cvpo.policies.render import render

@@ -51,6 +51,10 @@ class LoopConfig:
     """Run the environments in processes of their own (the built-in tasks use threads instead)."""
     threads: int = setting(1, "environment")
     """Threads that step the built-in tasks."""
+    python: str | None = setting(None, "environment")
+    """Run the environments with this Python interpreter, which needs NumPy and the environment's packages only."""
+    env_timeout: float | None = setting(None, "environment")
+    """Seconds to wait for an environment's answer; without it 300 for one in a process, and no limit for others."""
     hidden: tuple[int, ...] = setting((256, 256), "training")
     """Widths of the hidden layers of every network."""
     gamma: float = setting(0.99, "training")
@@ -66,6 +70,8 @@ class LoopConfig:
         require_at_least(self, 1, "envs", "eval_episodes", "eval_every", "threads")
         if self.episode_length is not None:
             require_at_least(self, 1, "episode_length")
+        if self.env_timeout is not None:
+            require_positive(self, "env_timeout")
         require_between(self, 0.0, 1.0, "gamma")
         if not self.hidden or min(self.hidden) < 1:
             raise BadValue(f"hidden must name at least one layer of width >= 1, got {self.hidden}")
