@@ -211,7 +211,6 @@ def test_reading_a_run_needs_no_jax():
     assert subprocess.run([sys.executable, "-c", check]).returncode == 0
 
 
-
 def tensorboard_steps(directory: Path) -> list[tuple[int, float]]:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

@@ -68,9 +68,7 @@ class RunDirectory:
         path = Path(path)
         then = read_config(path)["provenance"]["versions"]
         changes = [
-            f"{name} {then.get(name)} -> {version}"
-            for name, version in versions().items()
-            if then.get(name) != version
+            f"{name} {then.get(name)} -> {version}" for name, version in versions().items() if then.get(name) != version
         ]
         if changes:
             warnings.warn(

@@ -30,7 +30,7 @@ def max_cost_reduction(
     def tilted(inverse: jax.Array) -> Tilt:
         return tilt(-inverse * scaled, prior, scaled[None])
 
-    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def halve(_: jax.Array, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         inside, outside = ends
         middle = (inside + outside) / 2
         within = tilted(jnp.exp(middle)).kl <= kl_limit

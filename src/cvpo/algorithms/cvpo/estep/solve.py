@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from cvpo.algorithms.cvpo.estep import dual
 from cvpo.algorithms.cvpo.estep.newton import Solution, minimise
+from cvpo.errors import BadValue
 
 # A residual above this is not a solution; a violation below it, in units of the KL ball, is not a violation.
 TOLERANCE = 1e-5
@@ -38,6 +39,7 @@ class EStep(NamedTuple):
     reward: Array  # [] mean E_q*[Q_r]
     costs: Array  # [m] mean E_q*[Q_c]
     iterations: Array  # [] int32, evaluations of the dual
+    tilt: Array  # [1 + m] weights ∝ π exp(tilt · (Q_r, −Q_c)): (1, λ) / η, or (0, λ) where no limit can be met
 
 
 def solve_estep(
@@ -64,17 +66,17 @@ def solve_estep(
     reward, costs, limits, epsilon = (_array(v) for v in (q_reward, q_costs, cost_limits, kl_limit))
     m = costs.shape[0] if costs.ndim == 3 else 1
     if reward.ndim != 2 or costs.shape not in (reward.shape, (m, *reward.shape)) or 0 in costs.shape:
-        raise ValueError(
+        raise BadValue(
             "q_reward must be [B, K] and q_costs [m, B, K] or [B, K] with the same B and K, none of them zero; "
             f"got {reward.shape} and {costs.shape}"
         )
     if limits.shape not in ((), (m,)):
-        raise ValueError(f"cost_limits must be one number or [{m}], got shape {limits.shape}")
+        raise BadValue(f"cost_limits must be one number or [{m}], got shape {limits.shape}")
     if isinstance(kl_limit, int | float | np.number) and not kl_limit > 0:
-        raise ValueError(f"kl_limit must be positive, got {kl_limit}")
+        raise BadValue(f"kl_limit must be positive, got {kl_limit}")
     prior_logits = np.zeros(reward.shape, np.float32) if log_prior is None else _array(log_prior)
     if prior_logits.shape != reward.shape:
-        raise ValueError(f"log_prior must have q_reward's shape {reward.shape}, got {prior_logits.shape}")
+        raise BadValue(f"log_prior must have q_reward's shape {reward.shape}, got {prior_logits.shape}")
     if warm_start is None:
         lead = reward.shape[:1] if per_state else ()
         warm_start = (np.zeros(lead, np.float32), np.zeros((*lead, m), np.float32))
@@ -211,7 +213,18 @@ def _solve_batch(
         reward=levels[0] + unit[0] * at.mean[0],
         costs=levels[1:] - unit[1:] * at.mean[1:],
         iterations=solution.iterations,
+        tilt=jnp.where(finite & (deviation > 0), solution.x / unit, 0.0),
     )
+
+
+def tilted_weights(
+    tilt: Float[Array, " n"],
+    q_reward: Float[Array, "B K"],
+    q_costs: Float[Array, "m B K"],
+    log_prior: Float[Array, "B K"],
+) -> Float[Array, "B K"]:
+    """q ∝ π exp(tilt · (Q_r, −Q_c)), with n = 1 + m: a dual's solution at states that it was not solved over."""
+    return jax.nn.softmax(log_prior + tilt[0] * q_reward - jnp.tensordot(tilt[1:], q_costs, 1), axis=-1)
 
 
 def _choose(condition: Bool[Array, ""], yes: T, no: T) -> T:
