@@ -66,7 +66,7 @@ def test_mistakes_end_with_one_line_that_helps(arguments, message):
 
 def test_a_file_of_settings_and_flags_over_it(tmp_path, monkeypatch):
     seen = {}
-    monkeypatch.setattr("cvpo.training.train", lambda env, algorithm, **options: seen.update(options, env=env))
+    monkeypatch.setattr("cvpo.training.train.train", lambda env, algorithm, **options: seen.update(options, env=env))
     for name, text in (("s.json", '{"batch_size": 70, "gamma": 0.5}'), ("s.toml", "batch_size = 70\ngamma = 0.5")):
         (tmp_path / name).write_text(text)
         flag = "--config-file" if name == "s.json" else "--config_file"
@@ -79,7 +79,7 @@ def test_a_file_of_settings_and_flags_over_it(tmp_path, monkeypatch):
 
 def test_the_paper_preset_has_the_papers_table(monkeypatch):
     seen = {}
-    monkeypatch.setattr("cvpo.training.train", lambda env, algorithm, **options: seen.update(options))
+    monkeypatch.setattr("cvpo.training.train.train", lambda env, algorithm, **options: seen.update(options))
     cli.main(["train", "Point-Goal", "--steps", "1", "--preset", "paper"])
     config = seen["config"]
     assert (config.hidden, config.batch_size, config.particles, config.mstep_iterations) == ((256, 256), 300, 32, 6)
@@ -89,7 +89,7 @@ def test_the_paper_preset_has_the_papers_table(monkeypatch):
 
 def test_a_preset_may_hold_settings_of_a_task(monkeypatch):
     seen = []
-    monkeypatch.setattr("cvpo.training.train", lambda env, algorithm, **options: seen.append(options["config"]))
+    monkeypatch.setattr("cvpo.training.train.train", lambda env, algorithm, **options: seen.append(options["config"]))
     for words in (
         "Point-Goal", "cvpo/CarCircle-v0", "Car-Circle --gamma 0.5", "Car-Circle --preset paper",
         "--quiet Car-Circle", "--run-dir Car-Circle Point-Goal",

@@ -241,7 +241,7 @@ def test_a_replay_and_its_segments_go_together(tmp_path):
 
 
 def test_a_file_of_a_later_format_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_FORMAT", 2)
+    monkeypatch.setattr(module, "FORMAT", 2)
     saved(tmp_path, 1)
     monkeypatch.undo()
     with pytest.raises(CheckpointError, match="has format 2; this version of cvpo reads format 1"):

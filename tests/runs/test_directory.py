@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cvpo.runs import directory as runlog
+from cvpo.runs import provenance
 from cvpo.runs.directory import RunDirectory, RunDirectoryError, read_config, read_metrics
 from cvpo.runs.sinks import TensorBoardSink, WandbSink, check_sinks
 
@@ -45,7 +45,7 @@ def test_config_comes_back_with_its_provenance(tmp_path):
 def test_git_revision_and_whether_tracked_files_differ(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert runlog._git_revision() is None
+    assert provenance._git_revision() is None
 
     def git(*arguments):
         identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
@@ -57,9 +57,9 @@ def test_git_revision_and_whether_tracked_files_differ(tmp_path, monkeypatch):
     git("commit", "-m", "first")
     revision = git("rev-parse", "HEAD").strip()
     Path("untracked").write_text("runs and notes do not change the code")
-    assert runlog._git_revision() == {"revision": revision, "dirty": False}
+    assert provenance._git_revision() == {"revision": revision, "dirty": False}
     Path("file").write_text("2")
-    assert runlog._git_revision() == {"revision": revision, "dirty": True}
+    assert provenance._git_revision() == {"revision": revision, "dirty": True}
 
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True)

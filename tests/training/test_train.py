@@ -23,7 +23,7 @@ from cvpo.envs.rollout import Diverged
 from cvpo.policies.render import render
 from cvpo.runs.array_file import CheckpointError
 from cvpo.runs.checkpoint import CheckpointStore
-from cvpo.runs.directory import RunDirectoryError, read_config
+from cvpo.runs.directory import RunDirectoryError, read_config, read_metrics
 
 TINY = {
     "envs": 2,
@@ -117,7 +117,7 @@ def test_kill_nine_and_resume_on_a_real_task(tmp_path):
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert len(cvpo.training.read_metrics(tmp_path / "killed")) < 4
+    assert len(read_metrics(tmp_path / "killed")) < 4
     subprocess.run(command(None, "train", "--resume", str(tmp_path / "killed")), check=True)
     whole, killed = (untimed(cvpo.Run(tmp_path / name).metrics()) for name in ("whole", "killed"))
     assert killed == whole

@@ -7,16 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cvpo.algorithms.cvpo.mstep import (
+from cvpo.algorithms.cvpo.mstep import dual_ascent, step_back, weighted_log_likelihood
+from cvpo.algorithms.shared.distributions import (
+    Categorical,
+    Gaussian,
     categorical_kl,
-    dual_ascent,
     gaussian_kl,
     gaussian_kl_mean,
     gaussian_kl_scale,
-    step_back,
-    weighted_log_likelihood,
 )
-from cvpo.algorithms.shared.distributions import Categorical, Gaussian
 
 seeds = st.integers(0, 2**31)
 sizes = st.sampled_from([1, 3])
