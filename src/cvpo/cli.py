@@ -80,10 +80,16 @@ def resume(arguments: Sequence[str]) -> None:
     """Go on with a run from its newest checkpoint, with the settings it was started with."""
     from cvpo.presets import make_config
     from cvpo.runs.directory import read_config
+    from cvpo.runs.trust import require_trust
     from cvpo.training import train as training
 
     def parse(
-        resume: Path, steps: int | None = None, quiet: bool = False, tensorboard: bool = False, wandb: str | None = None
+        resume: Path,
+        steps: int | None = None,
+        quiet: bool = False,
+        tensorboard: bool = False,
+        wandb: str | None = None,
+        trust: bool = False,
     ) -> dict[str, Any]:
         """Go on with a run.
 
@@ -93,9 +99,10 @@ def resume(arguments: Sequence[str]) -> None:
             quiet: Print nothing.
             tensorboard: Write TensorBoard events too.
             wandb: Log to this Weights & Biases project too.
+            trust: Import the module that the run's environment needs.
         """
         return {
-            "path": resume, "steps": steps, "quiet": quiet, "tensorboard": tensorboard, "wandb": wandb
+            "path": resume, "steps": steps, "quiet": quiet, "tensorboard": tensorboard, "wandb": wandb, "trust": trust
         }  # fmt: skip
 
     options = tyro.cli(parse, prog="cvpo train", args=arguments)
@@ -108,7 +115,7 @@ def resume(arguments: Sequence[str]) -> None:
             f"cvpo.train(THE_CALLABLE, ..., run_dir={str(path)!r}, resume=True)"
         )
     training.train(
-        source,
+        require_trust(source, path, options.pop("trust")),
         saved["algorithm"],
         seed=saved["seed"],
         cost_limit=saved["cost_limit"],
@@ -123,7 +130,13 @@ def resume(arguments: Sequence[str]) -> None:
 def evaluate(arguments: Sequence[str]) -> None:
     """Measure a trained policy."""
 
-    def command(run: tyro.conf.Positional[Path], env: str | None = None, episodes: int = 20, seed: int = 0) -> None:
+    def command(
+        run: tyro.conf.Positional[Path],
+        env: str | None = None,
+        episodes: int = 20,
+        seed: int = 0,
+        trust: bool = False,
+    ) -> None:
         """Run the deterministic policy of a run and print its rewards and costs as JSON.
 
         Args:
@@ -131,11 +144,12 @@ def evaluate(arguments: Sequence[str]) -> None:
             env: A task or Gymnasium id, if other than it was trained on.
             episodes: Episodes to run.
             seed: Seed of the environments.
+            trust: Import the module that the run's environment needs.
         """
         from cvpo.policies.evaluate import evaluate
         from cvpo.runs.strict_json import to_json
 
-        print(to_json(evaluate(run, env, episodes, seed), indent=2))
+        print(to_json(evaluate(run, env, episodes, seed, trust=trust), indent=2))
 
     tyro.cli(command, prog="cvpo evaluate", args=arguments)
 
@@ -151,6 +165,7 @@ def render(arguments: Sequence[str]) -> None:
         seed: int = 0,
         fps: int = 30,
         view: Literal["top", "3d"] | None = None,
+        trust: bool = False,
     ) -> None:
         """Write a film of the deterministic policy of a run.
 
@@ -162,10 +177,11 @@ def render(arguments: Sequence[str]) -> None:
             seed: Seed of the environment.
             fps: Frames per second.
             view: How a built-in task is seen: from above, or in MuJoCo's 3D picture (needs GL).
+            trust: Import the module that the run's environment needs.
         """
         from cvpo.policies.render import render
 
-        print(render(run, output, env, episodes, seed, fps, view))
+        print(render(run, output, env, episodes, seed, fps, view, trust=trust))
 
     tyro.cli(command, prog="cvpo render", args=arguments)
 
@@ -330,9 +346,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     name, *rest = arguments
     if name not in COMMANDS:
         sys.exit(f"cvpo: no command {name!r}{did_you_mean(name, COMMANDS)}")
-    # Modules of the user's environments are found where the command is called, as `python -m cvpo` finds them; at the
-    # end of the path, where they hide nothing.
-    if os.getcwd() not in sys.path:
+    # A module that the user names is found where the command is called, as `python -m cvpo` finds it; at the end of the
+    # path, where it hides nothing. Without such a name nothing is ever imported from the current directory: it may be
+    # somebody else's.
+    named = any(":" in argument for argument in rest) or "--trust" in rest
+    if named and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
         COMMANDS[name](rest)

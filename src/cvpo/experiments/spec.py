@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cvpo.runs.atomic import write_text
-from cvpo.runs.directory import FINISHED, RunDirectoryError, read_config
+from cvpo.runs.directory import FINISHED, SPEC, RunDirectoryError, read_config
 
 if TYPE_CHECKING:
     from cvpo.algorithms.config import LoopConfig
     from cvpo.training.train import Run
 
-SPEC = "spec.json"
 _LONGEST_NAME = 200  # file systems allow 255 bytes
 
 

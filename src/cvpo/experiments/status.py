@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from cvpo.errors import UserError
 from cvpo.experiments.spec import RunSpec
 from cvpo.runs.atomic import write_text
-from cvpo.runs.directory import ERROR, RunDirectoryError, read_metrics
+from cvpo.runs.directory import ERROR, read_metrics
 
 State = Literal["waiting", "running", "done", "failed"]
 
@@ -72,7 +73,7 @@ def latest_metrics(directory: Path) -> dict[str, Any]:
     """The newest epoch's metrics; none before the first."""
     try:
         return read_metrics(directory)[-1]
-    except (RunDirectoryError, IndexError):
+    except (UserError, IndexError):
         return {}
 
 

@@ -15,7 +15,7 @@ from cvpo.experiments.backends.ray_cluster import RayCluster
 from cvpo.experiments.display import SweepTable
 from cvpo.experiments.spec import RunSpec, is_finished
 from cvpo.experiments.status import Backend, Status, latest_metrics
-from cvpo.runs.directory import ERROR
+from cvpo.runs.directory import CHECKPOINTS, ERROR
 from cvpo.training.interrupts import Interrupted, Interrupts
 
 POLL_SECONDS = 0.3
@@ -87,7 +87,7 @@ def prepare(specs: Sequence[RunSpec], output: Path) -> list[Status]:
 def _discard_checkpoints(statuses: Sequence[Status]) -> None:
     for status in statuses:
         if status.state == "done":
-            shutil.rmtree(status.directory / "checkpoints", ignore_errors=True)
+            shutil.rmtree(status.directory / CHECKPOINTS, ignore_errors=True)
 
 
 def _advance_to_end(statuses: Sequence[Status], backend: Backend, table: SweepTable, discard_checkpoints: bool) -> None:

@@ -14,18 +14,24 @@ from cvpo.policies.policy import Policy, load
 
 
 def evaluate(
-    policy: Policy | str | Path, env: EnvSource | None = None, episodes: int = 10, seed: int = 0
+    policy: Policy | str | Path,
+    env: EnvSource | None = None,
+    episodes: int = 10,
+    seed: int = 0,
+    *,
+    trust: bool = False,
 ) -> dict[str, Any]:
     """Mean, spread and single values of the episodes' rewards and costs under the deterministic policy.
 
     policy: a loaded policy, or the path of a run.
     env: a task's name, a Gymnasium id or a callable; if not given, the one that the policy was trained on.
+    trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
     """
     if episodes < 1:
         raise ValueError(f"episodes must be >= 1, got {episodes}")
     policy = policy if isinstance(policy, Policy) else load(policy)
     trained = policy.info
-    source = env if env is not None else policy.trained_on()
+    source = env if env is not None else policy.trained_on(trust)
     limits = trained["spec"]["cost_limits"]
     keys, length = trained["config"]["cost_keys"], trained["config"]["episode_length"]
     limited = any(math.isfinite(limit) for limit in limits)

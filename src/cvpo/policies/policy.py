@@ -17,9 +17,14 @@ from cvpo.envs.adapter import Environments, rescale
 from cvpo.envs.rollout import make_act
 from cvpo.envs.spaces import Layout, flatten
 from cvpo.presets import make_config
-from cvpo.runs.array_file import read_tree, write_tree
+from cvpo.runs.array_file import Limits, read_arrays, write_arrays
+from cvpo.runs.directory import POLICY
+from cvpo.runs.pytrees import flatten as flatten_tree
+from cvpo.runs.pytrees import unflatten
+from cvpo.runs.trust import require_trust
 
-FILE = Path("policy") / "policy.safetensors"
+FILE = Path(POLICY) / "policy.safetensors"
+LIMITS = Limits(arrays=1_000, bytes=1_000_000_000)  # far beyond any policy that acts in time
 
 
 def build(name: str, config: LoopConfig, spec: Spec) -> Algorithm:
@@ -52,15 +57,15 @@ class Policy:
         """Flat observations [N, D] to actions in [-1, 1]: what runs an evaluation calls."""
         return self._act(self._params, obs, key, step)
 
-    def trained_on(self) -> str:
-        """The name that makes the environment it was trained on."""
+    def trained_on(self, trust: bool = False) -> str:
+        """The name that makes the environment it was trained on; `trust`: even if that imports a module."""
         source: str | None = self.info.get("source", self.info["environment"])
         if source is None:
             raise ValueError(
                 f"the policy was trained on an environment that a callable made, {self.info['environment']}, which its "
                 "name alone does not make again; pass env"
             )
-        return source
+        return require_trust(source, "the policy", trust)
 
     def seed(self, seed: int) -> None:
         """Begin the random draws of `deterministic=False` anew."""
@@ -88,7 +93,7 @@ def save_policy(
         "source": environments.source,
         "epoch": epoch,
     }
-    write_tree(run / FILE, params, info)
+    write_arrays(run / FILE, flatten_tree(params), info)
 
 
 def load(path: str | Path) -> Policy:
@@ -98,11 +103,11 @@ def load(path: str | Path) -> Policy:
         path = path / FILE if (path / FILE).exists() else path / FILE.name
     if not path.exists():
         raise FileNotFoundError(f"no policy at {path}; a run saves one at the end of each epoch")
-    info = read_tree(path, None)[1]
+    arrays, info = read_arrays(path, LIMITS, finite=True)
     limits = tuple(float(limit) for limit in info["spec"]["cost_limits"])
     spec = Spec(**info["spec"] | {"cost_limits": limits})
     config = make_config(info["algorithm"], overrides=info["config"])
     algorithm = build(info["algorithm"], config, spec)
     template = jax.eval_shape(lambda key: algorithm.policy(algorithm.init(key)), jax.random.key(0))
-    params, _ = read_tree(path, template)
+    params = unflatten(path, arrays, template)
     return Policy(algorithm, params, info["layout"], info["actions"], info)

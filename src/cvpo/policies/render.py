@@ -10,6 +10,7 @@ import numpy as np
 
 from cvpo.envs.adapter import EnvSource, make_plain
 from cvpo.policies.policy import load
+from cvpo.runs.directory import VIDEOS
 from cvpo.tasks.drawing.film import write_film
 from cvpo.tasks.table import find_task
 
@@ -22,17 +23,20 @@ def render(
     seed: int = 0,
     fps: int = 30,
     view: str | None = None,
+    *,
+    trust: bool = False,
 ) -> Path:
     """Film the deterministic policy of a run and return the file's path.
 
     output: an mp4 or gif file, RUN/videos/episode.mp4 if not given; where no mp4 can be written it becomes a gif.
     env: if other than it was trained on; a callable must make an environment that renders.
     view: of a built-in task: "top" (from above) or "3d" (needs GL).
+    trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
     """
     policy = load(run)
-    output = Path(output) if output is not None else Path(run) / "videos" / "episode.mp4"
+    output = Path(output) if output is not None else Path(run) / VIDEOS / "episode.mp4"
     output.parent.mkdir(parents=True, exist_ok=True)
-    source = env if env is not None else policy.trained_on()
+    source = env if env is not None else policy.trained_on(trust)
     options: dict[str, Any] = {"view": view} if view is not None else {}
     if find_task(source):
         options["shown_limit"] = policy.info["spec"]["cost_limits"][0]

@@ -20,6 +20,7 @@ from cvpo.report.load import Run, Unread
 from cvpo.report.study import Study, final_cost, final_reward
 from cvpo.report.style import Look, looks, short_number
 from cvpo.report.table import COLUMNS, Column, Row, cell
+from cvpo.runs.directory import VIDEOS
 
 FILM_BYTES = 4_000_000
 """A larger film is linked, not embedded, so that the page opens at once."""
@@ -134,7 +135,7 @@ def _run_data(run: Run, output: Path) -> dict[str, Any]:
 
 
 def _films(run: Run) -> list[Path]:
-    directory = run.path / "videos"
+    directory = run.path / VIDEOS
     return sorted(path for path in directory.glob("*") if path.suffix in _FILM_TYPES)
 
 

@@ -19,7 +19,7 @@ from cvpo.algorithms.registry import lookup
 from cvpo.envs.adapter import Environments, EnvSource, check_known
 from cvpo.policies.policy import Policy, build, load
 from cvpo.presets import make_config
-from cvpo.runs.directory import CONFIG, RunDirectory, RunDirectoryError, read_config, read_metrics
+from cvpo.runs.directory import CONFIG, TENSORBOARD, RunDirectory, RunDirectoryError, read_config, read_metrics
 from cvpo.runs.sinks import Sink, TensorBoardSink, WandbSink, check_sinks
 from cvpo.tasks.table import find_task
 from cvpo.training.display import Display
@@ -172,7 +172,7 @@ def make_sinks(directory: RunDirectory, tensorboard: bool, wandb: str | None) ->
     def make(after_steps: int) -> list[Sink]:
         sinks: list[Sink] = []
         if tensorboard:
-            sinks.append(TensorBoardSink(directory.path / "tensorboard", after_steps))
+            sinks.append(TensorBoardSink(directory.path / TENSORBOARD, after_steps))
         if wandb is not None:
             sinks.append(WandbSink(directory, wandb))
         return sinks

@@ -18,6 +18,8 @@ from typing import Any, Literal, NamedTuple
 from cvpo.experiments.backends.mirror import Changes, apply_changes, collect_changes
 from cvpo.experiments.backends.worker_process import WorkerProcess
 from cvpo.experiments.status import Status, latest_metrics
+from cvpo.runs.array_file import SUFFIX
+from cvpo.runs.directory import CHECKPOINTS
 
 TOKEN = ".sweep-token"
 POLL_SECONDS = 1.0
@@ -153,7 +155,7 @@ def train_remotely(
 
 
 def _newest_checkpoint(directory: Path) -> str:
-    return max((path.name for path in (directory / "checkpoints").glob("epoch-*.safetensors")), default="")
+    return max((path.name for path in (directory / CHECKPOINTS).glob(f"epoch-*{SUFFIX}")), default="")
 
 
 def import_ray() -> Any:

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from cvpo.experiments.backends.cores import CoreClaim
-from cvpo.runs.directory import ERROR
+from cvpo.runs.directory import ERROR, WORKER_LOG
 
-LOG = "worker.log"
 GRACE_SECONDS = 30  # to the next point at which a run can be left; compiling may take that long
 
 
@@ -31,7 +30,7 @@ class WorkerProcess:
         (directory / ERROR).unlink(missing_ok=True)
         self._claim = CoreClaim(cores)
         command = [sys.executable, "-m", "cvpo.experiments.backends.worker", str(directory)]
-        with self._claim.inherited(), (directory / LOG).open("ab") as log:
+        with self._claim.inherited(), (directory / WORKER_LOG).open("ab") as log:
             # A session of its own: a Ctrl-C in the terminal is for the sweep, which then ends its workers in order.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
@@ -73,5 +72,5 @@ class WorkerProcess:
             self._process.stdin.close()
 
     def _end_of_log(self, lines: int = 10) -> str:
-        text = (self._directory / LOG).read_text(errors="replace").strip()
+        text = (self._directory / WORKER_LOG).read_text(errors="replace").strip()
         return ". The end of its output:\n" + "\n".join(text.splitlines()[-lines:]) if text else ""

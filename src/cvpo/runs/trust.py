@@ -1,0 +1,27 @@
+"""Code that a file asks to run. A run directory may come from anybody, so what it names is not imported unasked."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from cvpo.errors import UserError
+
+
+class UntrustedCode(UserError, RuntimeError):
+    """A file names a module, and nobody who runs this program has said that it may be imported."""
+
+
+def require_trust(source: str, found_in: str | Path, trust: bool) -> str:
+    """`source`, the name of an environment that was read from a file, if making it imports nothing new.
+
+    A task or a registered id imports nothing. "module:id" imports the module: that needs `trust`, or a caller who has
+    imported it already.
+    """
+    module = source.rpartition(":")[0]
+    if module and not trust and module not in sys.modules:
+        raise UntrustedCode(
+            f"{found_in} was trained on {source!r}, which is code: the module {module!r} of this computer would be "
+            f"imported. If you trust it, say --trust, or name it with --env {source} (in Python: trust=True, or env)"
+        )
+    return source
