@@ -20,7 +20,6 @@ from cvpo.runs import provenance
 from cvpo.runs.directory import RunDirectory, RunDirectoryError, read_config, read_metrics
 from cvpo.runs.sinks import TensorBoardSink, WandbSink, check_sinks
 
-
 RUN = {
     "env": "Point-Goal", "algorithm": "cvpo", "steps": 100, "seed": 3, "cost_limit": [10.0], "preset": "default",
     "config": {},

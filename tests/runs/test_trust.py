@@ -58,7 +58,7 @@ def test_a_module_that_the_user_names_or_trusts_is_imported(run, capsys, consent
 
 
 def test_a_trusted_run_goes_on(run):
-    cli.main("train --resume . --steps 40 --quiet --trust".split())
+    cli.main(["train", "--resume", ".", "--steps", "40", "--quiet", "--trust"])
     assert (run / "ran").exists()
     assert len(cvpo.Run(run).metrics()) == 2
 
