@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cvpo.algorithms.base import Spec
-from cvpo.algorithms.cvpo.heads import gaussian_head
+from cvpo.algorithms.cvpo.heads import make_head
 from cvpo.algorithms.offpolicy.critics import make_critics
 from cvpo.algorithms.shared.normalize import scale
 from cvpo.envs.rollout import collect, make_act
@@ -78,7 +78,7 @@ def main() -> None:
         played = collect(environments, make_act(algorithm), params, jax.random.key(1), seeds, lambda fraction: None)
 
     critics = make_critics(config, spec)
-    head = gaussian_head(spec, config.hidden, config.full_covariance, config.initial_scale)
+    head = make_head(config, spec)
 
     moments, state = learner if config.normalize_observations else (None, learner)
 

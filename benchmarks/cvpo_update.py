@@ -26,6 +26,7 @@ from update_products import make_products
 
 from cvpo.algorithms.base import Spec, Transition
 from cvpo.algorithms.cvpo import learner as cvpo
+from cvpo.algorithms.cvpo.config import Config
 from cvpo.algorithms.cvpo.estep.solve import EStep
 from cvpo.algorithms.shared import networks
 from cvpo.presets import make_config
@@ -49,14 +50,14 @@ def random_replay(envs: int) -> Transition:
     return storage._replace(costs=jnp.maximum(storage.costs - 1.5, 0.0))
 
 
-def compiled_loop(config: cvpo.Config, storage: Transition) -> Run:
+def compiled_loop(config: Config, storage: Transition) -> Run:
     algorithm = cvpo.make(config, SPEC)
     learn = make_learn(algorithm, config)
     state = algorithm.init(jax.random.key(0))
 
     def run(updates: int) -> None:
         nonlocal state
-        state, _ = learn(state, storage, EPOCHS, jax.random.key(1), updates, lambda share: None)
+        state, _ = learn(state, storage, EPOCHS, jax.random.key(1), updates, lambda fraction: None)
         jax.block_until_ready(state)
 
     return run
@@ -65,7 +66,7 @@ def compiled_loop(config: cvpo.Config, storage: Transition) -> Run:
 def parts() -> dict[str, list[Any]]:
     """What to replace to do without each part of the update; the replacements keep all else in use."""
 
-    def plain_weights(q_reward, q_costs, limits, kl_limit, *rest) -> EStep:
+    def plain_weights(q_reward, q_costs, limits, kl_limit, *rest, **options) -> EStep:
         one, weights = jnp.ones(()), jax.nn.softmax(q_reward - q_costs.sum(0))
         return EStep(one, jnp.ones(SPEC.num_costs), weights, one > 0, one > 0, one, one, one, one, limits, one)
 
@@ -81,7 +82,7 @@ def parts() -> dict[str, list[Any]]:
     return {
         "E-step": [patch.object(cvpo, "solve_estep", plain_weights)],
         "Adam": [patch.object(optax, "adam", optax.sgd)],
-        "averaging of the targets": [patch.object(optax, "incremental_update", lambda new, old, share: new)],
+        "averaging of the targets": [patch.object(optax, "incremental_update", lambda new, old, step: new)],
         "replay sampling": [patch.object(replay, "sample", first_rows)],
         "normal draws": [patch.object(jax.random, "normal", no_noise)],
         "rectifiers": [
@@ -113,7 +114,7 @@ def main() -> None:
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     config = make_config("cvpo", "paper")
-    assert isinstance(config, cvpo.Config)
+    assert isinstance(config, Config)
     storage = random_replay(config.envs)
     ours, products = "cvpo, in its compiled loop", "its matrix products alone"
     runs: dict[str, Run] = {ours: compiled_loop(config, storage)}
@@ -148,7 +149,7 @@ def main() -> None:
     for name in runs:
         print(f"{name:<30}{medians[name]:>10.1f}{medians[ours] / medians[name]:>13.2f}")
     if without:
-        print(f"\n{'part':<30}{'ms/update':>10}{'share':>13}")
+        print(f"\n{'part':<30}{'ms/update':>10}{'fraction':>13}")
         for name in without:
             saved = medians[ours] - medians[name]
             print(f"{name:<30}{saved:>10.1f}{saved / medians[ours]:>13.0%}")

@@ -103,7 +103,7 @@ def main() -> None:
     print(ROW.format("", "update", "products", "GFLOP", "ratio"))
     for name in options.algorithms:
         sizes = {"batch_size": options.batch_size, "hidden": options.hidden}
-        config = make_config(name, "paper", sizes | {"cost_level": "measured"} if name.endswith("-lag") else sizes)
+        config = make_config(name, "paper", sizes | {"cost_signal": "measured"} if name.endswith("-lag") else sizes)
         spec = Spec(OBS_SIZE, ACTION_SIZE, False, (10.0,), 400)
         algorithm = lookup(name).make(config, spec)
         state, batch, key = algorithm.init(jax.random.key(0)), random_batch(options.batch_size), jax.random.key(1)

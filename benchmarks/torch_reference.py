@@ -1,7 +1,7 @@
 """CVPO's update as one would write it in eager PyTorch, with SciPy's SLSQP for the dual.
 
 The maths are those of `cvpo.algorithms.cvpo` with the preset "paper": Gaussian policy with a full covariance, one cost
-whose level is the critic's, one-step targets. B states, K particles, d components of an action, E critics.
+whose cost signal is the critic's, one-step targets. B states, K particles, d components of an action, E critics.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from scipy.optimize import minimize
 from torch.nn.functional import linear, relu, softplus
 
 from cvpo.algorithms.base import Spec, Transition
-from cvpo.algorithms.cvpo.learner import Config, State
+from cvpo.algorithms.cvpo.config import Config
+from cvpo.algorithms.cvpo.learner import State
 from cvpo.algorithms.shared.networks import MIN_SCALE
 from cvpo.algorithms.shared.returns import threshold_factor
 
@@ -31,7 +32,7 @@ class TorchReference:
         self.cost_limit = spec.cost_limits[0] * threshold_factor(spec.episode_length, config.gamma)
         self.replay = [torch.from_numpy(np.array(x)).flatten(0, 2) for x in storage]
         self.critics = [_layers(network) for network in state.critics.params]
-        self.actor = _layers(state.actor)
+        self.actor = _layers(state.policy.actor)
         self.target_critics = [_copy(network) for network in self.critics]
         self.target_actor = _copy(self.actor)
         for parameter in (*self.actor, *_flat(self.critics)):

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from cvpo.algorithms.base import Spec
-from cvpo.algorithms.cvpo.learner import Config
+from cvpo.algorithms.cvpo.config import Config
 
 Weights = tuple[jax.Array, ...]
 

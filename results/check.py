@@ -13,18 +13,18 @@ import sys
 import numpy as np
 
 from cvpo.algorithms.registry import lookup
-from cvpo.report.load import Run, load_runs
+from cvpo.report.load import RunRecord, load_runs
 from cvpo.report.statistics import cost_to_reach, five_numbers, mean, trailing_mean
 from cvpo.report.study import Study, final_reward
 
 WINDOW = 20_000  # steps over which the training reward is smoothed: single epochs are lucky at times
 
 
-def smoothed(run: Run) -> np.ndarray:
+def smoothed(run: RunRecord) -> np.ndarray:
     return trailing_mean(run.steps, run.reward, WINDOW)
 
 
-def paid_until(run: Run, reward: float) -> float:
+def paid_until(run: RunRecord, reward: float) -> float:
     return cost_to_reach(run.cumulative_costs[0], smoothed(run), reward)
 
 
@@ -32,7 +32,7 @@ def lower_median(values: list[float]) -> float:
     return sorted(values)[(len(values) - 1) // 2]
 
 
-def reward_by(run: Run, steps: float) -> float:
+def reward_by(run: RunRecord, steps: float) -> float:
     """Mean training reward of the fifth of training that ends at `steps`."""
     return mean(run.reward[(run.steps > 0.8 * steps) & (run.steps <= steps)])
 

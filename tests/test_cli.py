@@ -84,7 +84,7 @@ def test_the_paper_preset_has_the_papers_table(monkeypatch):
     config = seen["config"]
     assert (config.hidden, config.batch_size, config.particles, config.mstep_iterations) == ((256, 256), 300, 32, 6)
     assert (config.kl_estep, config.kl_mean, config.kl_scale) == (0.1, 0.001, 0.0001)
-    assert (config.polyak, config.gamma, config.envs, config.cost_level) == (0.995, 0.99, 20, "critic")
+    assert (config.polyak, config.gamma, config.envs, config.cost_signal) == (0.995, 0.99, 20, "critic")
 
 
 def test_a_preset_may_hold_settings_of_a_task(monkeypatch):

@@ -108,7 +108,7 @@ def resume(arguments: Sequence[str]) -> None:
     options = tyro.cli(parse, prog="cvpo train", args=arguments)
     path = options.pop("path")
     saved = read_config(path)
-    source = saved.get("source", saved["env"])
+    source = saved["source"]
     if source is None:
         raise ValueError(
             f"{path} was trained on an environment that a callable made, {saved['env']}; go on with it from Python: "

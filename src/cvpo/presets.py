@@ -19,10 +19,10 @@ _PAPER_CRITICS: Settings = {
 }  # fmt: skip
 # Right half: what CVPO has of its own.
 _PAPER_CVPO: Settings = _PAPER_CRITICS | {
-    "policy_states": 300, "particles": 32, "mstep_iterations": 6, "policy_learning_rate": 2e-3, "cost_level": "critic",
+    "policy_states": 300, "particles": 32, "mstep_iterations": 6, "policy_learning_rate": 2e-3, "cost_signal": "critic",
     "kl_estep": 0.1, "kl_mean": 1e-3, "kl_scale": 1e-4, "max_dual": 1e4, "policy_polyak": 0.995,
 }  # fmt: skip
-_PAPER_LAGRANGIAN: Settings = _PAPER_CRITICS | {"cost_level": "critic"}
+_PAPER_LAGRANGIAN: Settings = _PAPER_CRITICS | {"cost_signal": "critic"}
 # As far as the table is about on-policy methods.
 _PAPER_ON_POLICY: Settings = {
     "hidden": (256, 256), "activation": "relu", "gamma": 0.99, "minibatch_size": 300, "envs": 20,
@@ -43,14 +43,14 @@ PRESETS: dict[str, dict[str, Settings]] = {
 # On Car-Goal an action changes little of what follows, and critics must see many episodes to tell actions apart: whole
 # traces let them learn from old ones.
 # On Car-Button policies that never acted without noise get stuck without it, at ten times the cost. One environment in
-# five shows them; the reserve is for what remains of the difference.
+# five shows them; the safety margin is for what remains of the difference.
 _SHORT_HORIZON: Settings = {"gamma": 0.97}
 _FIRM: Settings = {"multiplier_kp": 0.05, "multiplier_ki": 0.01}
 OF_TASKS: dict[str, dict[str, Settings]] = {
     "cvpo": {
         "Car-Circle": {"gamma": 0.97, "retrace": True, "policy_learning_rate": 1e-3, "policy_polyak": 0.98},
         "Car-Goal": {"retrace": True, "cut_traces": False, "retrace_lambda": 0.8, "replay_capacity": 200_000},
-        "Car-Button": {"noiseless_envs": 1, "limit_reserve": 0.5},
+        "Car-Button": {"noiseless_envs": 1, "safety_margin": 0.5},
     },
     **{name: {"Car-Circle": _SHORT_HORIZON} for name in ("sac", "td3", "ddpg")},
     **{name: {"Car-Circle": _SHORT_HORIZON | _FIRM} for name in ("sac-lag", "td3-lag", "ddpg-lag")},

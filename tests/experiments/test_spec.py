@@ -46,12 +46,12 @@ def test_a_grid_has_every_combination_once_and_the_first_seed_of_all_first():
 
 
 def test_settings_are_read_with_their_types():
-    texts = ["particles=16,32", "hidden=[64],[64,64]", "kl-constraint=False,true", "cost_level=critic", "kl_stop=inf"]
+    texts = ["particles=16,32", "hidden=[64],[64,64]", "kl-constraint=False,true", "cost_signal=critic", "kl_stop=inf"]
     assert parse_settings(texts) == {
         "particles": [16, 32],
         "hidden": [[64], [64, 64]],
         "kl_constraint": [False, True],
-        "cost_level": ["critic"],
+        "cost_signal": ["critic"],
         "kl_stop": [float("inf")],
     }
     with pytest.raises(ValueError, match="key=value"):
@@ -84,8 +84,8 @@ def test_a_run_is_finished_if_it_is_this_run_with_no_fewer_steps(tmp_path):
     write_text(tmp_path / "finished.json", '{"steps": 100}')
     saved = dataclasses.asdict(make_config("cvpo", None, {}, "Point-Goal"))
     about = {
-        "env": spec.env, "algorithm": spec.algorithm, "steps": 100, "seed": 0, "cost_limit": [10.0],
-        "preset": "default", "provenance": {"id": "x", "versions": {}},
+        "env": spec.env, "source": spec.env, "algorithm": spec.algorithm, "steps": 100, "seed": 0,
+        "cost_limit": [10.0], "preset": "default", "provenance": {"id": "x", "versions": {}},
     }  # fmt: skip
     write_text(tmp_path / "config.json", json.dumps(about | {"config": saved}))
     assert is_finished(spec, tmp_path)

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-OFF_POLICY = {"replay_capacity": 1_000_000, "batch_size": 300}
-ON_POLICY = {"gae_lambda": 0.97}
+ON_POLICY = ("trpo", "trpo-lag", "ppo", "ppo-lag", "cpo")
 
 
 def write_run(
@@ -34,10 +33,12 @@ def write_run(
     costs = np.atleast_2d(np.asarray(cost, float))
     paid = np.cumsum(costs, axis=1) if cumulative is None else np.atleast_2d(np.asarray(cumulative, float))
     single = len(costs) == 1
-    kind = ON_POLICY if algorithm in ("trpo", "trpo-lag", "ppo", "ppo-lag", "cpo") else OFF_POLICY
+    kind = {"gae_lambda": 0.97} if algorithm in ON_POLICY else {"replay_capacity": 1_000_000, "batch_size": 300}
     settings = {
         "env": env,
+        "source": env,
         "algorithm": algorithm,
+        "off_policy": algorithm not in ON_POLICY,
         "steps": epoch_steps * (planned_epochs or len(reward)),
         "seed": seed,
         "cost_limit": list(limits),

@@ -148,6 +148,6 @@ def test_different_limits_make_different_tasks(runs):
 def test_scale_of_rewards(runs):
     write_run(runs / "a", [-10.0, *[0.0] * 3, 6.0], [0.0] * 5)
     write_run(runs / "b", [-30.0, *[0.0] * 3, 4.0], [0.0] * 5, algorithm="sac-lag")
-    scale = study_of(runs).scale("Point-Goal")
+    scale = study_of(runs).reward_range("Point-Goal")
     assert (scale.untrained, scale.best) == (-20.0, 6.0)
     assert scale.normalized(-7.0) == pytest.approx(0.5) and scale.at(0.5) == pytest.approx(-7.0)

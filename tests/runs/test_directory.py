@@ -21,8 +21,8 @@ from cvpo.runs.directory import RunDirectory, RunDirectoryError, read_config, re
 from cvpo.runs.sinks import TensorBoardSink, WandbSink, check_sinks
 
 RUN = {
-    "env": "Point-Goal", "algorithm": "cvpo", "steps": 100, "seed": 3, "cost_limit": [10.0], "preset": "default",
-    "config": {},
+    "env": "Point-Goal", "source": "Point-Goal", "algorithm": "cvpo", "steps": 100, "seed": 3, "cost_limit": [10.0],
+    "preset": "default", "config": {},
 }  # fmt: skip
 
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 State = Any  # the whole of a learner: parameters, targets, optimisers, dual variables, controllers
 Params = Any  # the part of a State that acting needs
 Key = jax.Array
-Info = dict[str, jax.Array]  # scalars for the run's log
+Scalars = dict[str, jax.Array]  # by the names that the run's log has for them
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,6 @@ class Spec:
     @property
     def num_costs(self) -> int:
         return len(self.cost_limits)
-
-    @property
-    def cost_ends(self) -> tuple[str, ...]:
-        """What tells the metrics of several constraints apart, _0, _1 and so on; nothing if there is one."""
-        return ("",) if self.num_costs == 1 else tuple(f"_{i}" for i in range(self.num_costs))
 
 
 class Transition(NamedTuple):
@@ -55,6 +51,31 @@ class Transition(NamedTuple):
     ended: jax.Array  # [...] bool: last step of its episode, terminated or cut by time
 
 
+class UpdateMetrics(NamedTuple):
+    """What one update tells the run's log, by what becomes of an epoch's updates: their mean or the largest of them."""
+
+    mean: Scalars
+    maximum: Scalars = {}  # noqa: RUF012 - never changed
+
+    @classmethod
+    def before_any(cls, shapes: UpdateMetrics) -> UpdateMetrics:
+        """What `plus` starts from, for metrics of these shapes."""
+        return cls(
+            jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes.mean),
+            jax.tree.map(lambda x: jnp.full(x.shape, -jnp.inf, x.dtype), shapes.maximum),
+        )
+
+    def plus(self, other: UpdateMetrics) -> UpdateMetrics:
+        """Sums and maxima with one more update."""
+        return UpdateMetrics(
+            jax.tree.map(jnp.add, self.mean, other.mean), jax.tree.map(jnp.maximum, self.maximum, other.maximum)
+        )
+
+    def of(self, updates: int) -> Scalars:
+        """The epoch's metrics, from the sums and maxima of so many updates."""
+        return {name: total / updates for name, total in self.mean.items()} | self.maximum
+
+
 class Algorithm(NamedTuple):
     """A learner as pure functions over one state; all are traced by JAX.
 
@@ -62,15 +83,15 @@ class Algorithm(NamedTuple):
     policy(state) -> params        the part of the state that acting needs; this is what gets exported
     act(params, obs [N, obs_size], key) -> (action, log_prob)     key None: the deterministic action
     observe(state, rollout [H, N]) -> state     once an epoch, before its updates (on-policy: after): what episodes tell
-    update(state, batch, key) -> (state, info)  off-policy: batch is Transition [B] (or [B, n]), called many times an
-                                                epoch; on-policy: batch is the rollout [H, N], called once an epoch
+    update(state, batch, key) -> (state, metrics)  off-policy: batch is Transition [B] (or [B, n]), called many times
+                                   an epoch; on-policy: batch is the rollout [H, N], called once an epoch
     describe() -> str              one line for the start of a run, may be empty
     """
 
     init: Callable[[Key], State]
     policy: Callable[[State], Params]
     act: Callable[[Params, jax.Array, Key | None], tuple[jax.Array, jax.Array]]
-    update: Callable[[State, Transition, Key], tuple[State, Info]]
+    update: Callable[[State, Transition, Key], tuple[State, UpdateMetrics]]
     observe: Callable[[State, Transition], State] = lambda state, rollout: state
     describe: Callable[[], str] = lambda: ""
 

@@ -8,34 +8,55 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from cvpo.errors import BadValue, did_you_mean
+
+# How the command's help sorts the settings, everyday ones first.
+Group = Literal["environment", "training", "critics", "policy", "cost control", "logging"]
+GROUPS: tuple[Group, ...] = typing.get_args(Group)
+
+V = TypeVar("V")
+
+
+def setting(default: V, group: Group) -> V:
+    """A field of a config: its default, and the group that the command's help shows it in."""
+    return dataclasses.field(default=default, metadata={"group": group})
+
+
+def grouped_fields(config: type[LoopConfig]) -> dict[Group, list[dataclasses.Field]]:
+    """The fields of a config by group, both in the order of the help; groups without a field are left out."""
+    fields = dataclasses.fields(config)
+    groups = {group: [field for field in fields if field.metadata["group"] == group] for group in GROUPS}
+    return {group: members for group, members in groups.items() if members}
 
 
 @dataclass(frozen=True)
 class LoopConfig:
     """Settings that every algorithm shares."""
 
-    envs: int = 20
+    off_policy: ClassVar[bool] = False
+    """Whether the method learns from a replay of old episodes."""
+
+    envs: int = setting(20, "environment")
     """Parallel environments; an epoch is one episode's length of steps in each."""
-    episode_length: int | None = None
+    episode_length: int | None = setting(None, "environment")
     """Steps of an episode; only needed where the environment states no time limit."""
-    cost_keys: tuple[str, ...] = ()
+    cost_keys: tuple[str, ...] = setting((), "environment")
     """Keys of `info` that hold the costs, one for each limit; empty: info["cost"] or info["costs"]."""
-    processes: bool = False
+    processes: bool = setting(False, "environment")
     """Run the environments in processes of their own (the built-in tasks use threads instead)."""
-    threads: int = 1
+    threads: int = setting(1, "environment")
     """Threads that step the built-in tasks."""
-    hidden: tuple[int, ...] = (256, 256)
+    hidden: tuple[int, ...] = setting((256, 256), "training")
     """Widths of the hidden layers of every network."""
-    gamma: float = 0.99
+    gamma: float = setting(0.99, "training")
     """Discount of reward and cost."""
-    eval_episodes: int = 10
+    eval_episodes: int = setting(10, "logging")
     """Episodes of the deterministic policy in each evaluation."""
-    eval_every: int = 4
+    eval_every: int = setting(4, "logging")
     """Epochs between two evaluations; the last epoch is always evaluated."""
-    normalize_observations: bool = True
+    normalize_observations: bool = setting(True, "training")
     """Scale observations by their running mean and deviation, saved with the policy."""
 
     def __post_init__(self) -> None:
@@ -51,28 +72,31 @@ class LoopConfig:
 class OffPolicyConfig(LoopConfig):
     """Settings of the methods that learn from a replay of old episodes."""
 
-    envs: int = 5
+    off_policy: ClassVar[bool] = True
+
+    envs: int = setting(5, "environment")
     """Parallel environments; an epoch is one episode's length of steps in each. Few: the policy learns from its
     mistakes only after the epoch in which it makes them."""
-    hidden: tuple[int, ...] = (128, 128)
+    hidden: tuple[int, ...] = setting((128, 128), "training")
     """Widths of the hidden layers of every network."""
-    batch_size: int = 256
+    batch_size: int = setting(256, "training")
     """Transitions in a gradient step."""
-    update_ratio: float = 0.25
+    update_ratio: float = setting(0.25, "training")
     """Gradient steps per environment step."""
-    replay_capacity: int = 50_000
+    replay_capacity: int = setting(50_000, "training")
     """Environment steps kept, rounded down to whole epochs; few, as what older policies did misleads sums over several
     steps."""
-    random_epochs: int = 0
+    random_epochs: int = setting(0, "training")
     """Epochs at the start that act uniformly at random."""
-    noiseless_envs: int = 0
+    noiseless_envs: int = setting(0, "training")
     """Environments, of `envs`, in which the policy acts without its noise, so that it learns where that leads, too."""
-    critic_learning_rate: float = 1e-3
-    polyak: float = 0.99
+    critic_learning_rate: float = setting(1e-3, "critics")
+    """Step size of the critics' optimiser (Adam)."""
+    polyak: float = setting(0.99, "critics")
     """Weight of the old target in each averaging step."""
-    n_step: int = 8
+    n_step: int = setting(8, "critics")
     """Steps summed before a critic's target bootstraps; with `retrace`, steps in a sequence."""
-    retrace: bool = False
+    retrace: bool = setting(False, "critics")
     """Correct the sums by Retrace(λ) for what the policy would do now, and learn from every step of a sequence."""
 
     @property
@@ -95,11 +119,12 @@ class OffPolicyConfig(LoopConfig):
 class OnPolicyConfig(LoopConfig):
     """Settings of the methods that learn from the newest episodes only."""
 
-    gae_lambda: float = 0.97
+    gae_lambda: float = setting(0.97, "critics")
     """Trace decay of the reward advantages."""
-    cost_gae_lambda: float = 0.97
+    cost_gae_lambda: float = setting(0.97, "critics")
     """Trace decay of the cost advantages."""
-    value_learning_rate: float = 1e-3
+    value_learning_rate: float = setting(1e-3, "critics")
+    """Step size of the value functions' optimiser (Adam)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

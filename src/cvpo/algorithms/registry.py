@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from cvpo.algorithms.base import Algorithm, Spec
 from cvpo.algorithms.config import LoopConfig
 from cvpo.algorithms.cvpo import learner as cvpo
+from cvpo.algorithms.cvpo.config import Config as CVPOConfig
 from cvpo.algorithms.offpolicy import sac, td3
 from cvpo.algorithms.onpolicy import cpo, ppo, trpo
 from cvpo.errors import BadValue, did_you_mean
@@ -21,7 +22,7 @@ class Entry(NamedTuple):
 
 
 ALGORITHMS: dict[str, Entry] = {
-    "cvpo": Entry(cvpo.Config, cvpo.make, True, "constrained variational policy optimization"),
+    "cvpo": Entry(CVPOConfig, cvpo.make, True, "constrained variational policy optimization"),
     "sac": Entry(sac.Config, sac.make, False, "soft actor-critic"),
     "sac-lag": Entry(sac.LagConfig, sac.make, True, "SAC with PID Lagrange multipliers"),
     "td3": Entry(td3.Config, td3.make, False, "twin delayed deterministic policy gradient"),

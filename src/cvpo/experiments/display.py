@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cvpo.experiments.status import Status, remaining_seconds
+from cvpo.metric_names import cost_names
 
 _FIRST = ("failed", "running", "waiting", "done")  # where not all rows fit, these come first
 _STYLES = {"failed": "red", "running": "cyan", "waiting": "dim", "done": "green"}
@@ -75,7 +76,7 @@ _TITLES = ("steps", "reward", "cost", "left")
 
 def _values(status: Status) -> tuple[str, ...]:
     latest = status.latest
-    cost = latest.get("train/cost", latest.get("train/cost_0"))
+    cost = latest.get(cost_names("train/cost", len(status.spec.cost_limit or (0.0,)))[0])
     left = (status.spec.steps - status.steps) / status.speed if status.speed > 0 else math.nan
     ended = status.state in ("done", "failed")
     return f"{status.steps:,}", _number(latest.get("train/reward")), _number(cost), "" if ended else _duration(left)

@@ -6,21 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cvpo.algorithms.registry import lookup
 from cvpo.errors import did_you_mean
 from cvpo.experiments.spec import RunSpec
 from cvpo.tasks import TASKS
 
-# The algorithm of each method, its settings beyond the preset, and whether it learns from a replay.
-METHODS: dict[str, tuple[str, dict[str, Any], bool]] = {
-    "cvpo": ("cvpo", {}, True),
-    "sac-lag": ("sac-lag", {}, True),
-    "td3-lag": ("td3-lag", {}, True),
-    "ddpg-lag": ("ddpg-lag", {}, True),
-    "trpo": ("trpo", {}, False),
-    "trpo-lag": ("trpo-lag", {}, False),
-    "ppo-lag": ("ppo-lag", {}, False),
-    "cpo": ("cpo", {}, False),
-    "cvpo-no-kl": ("cvpo", {"kl_constraint": False}, True),  # the ablation of the M-step's trust region
+# The algorithm of each method, and its settings beyond the preset.
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "cvpo": ("cvpo", {}),
+    "sac-lag": ("sac-lag", {}),
+    "td3-lag": ("td3-lag", {}),
+    "ddpg-lag": ("ddpg-lag", {}),
+    "trpo": ("trpo", {}),
+    "trpo-lag": ("trpo-lag", {}),
+    "ppo-lag": ("ppo-lag", {}),
+    "cpo": ("cpo", {}),
+    "cvpo-no-kl": ("cvpo", {"kl_constraint": False}),  # the ablation of the M-step's trust region
 }
 EPISODES = 20  # in an epoch, as in the paper's table of hyper-parameters
 
@@ -92,7 +93,8 @@ def paper_grid(
             for method in methods:
                 if seeds is None and seed >= (chosen.seeds if method == "cvpo" else chosen.baseline_seeds):
                     continue
-                algorithm, settings, replay = METHODS[method]
+                algorithm, settings = METHODS[method]
+                replay = lookup(algorithm).config.off_policy
                 epoch = EPISODES * TASKS[task].episode_length
                 asked = chosen.longer.get(task, chosen.steps) if replay else chosen.on_policy_steps
                 steps = -(-asked // epoch) * epoch  # whole epochs

@@ -59,7 +59,7 @@ class Policy:
 
     def trained_on(self, trust: bool = False) -> str:
         """The name that makes the environment it was trained on; `trust`: even if that imports a module."""
-        source: str | None = self.info.get("source", self.info["environment"])
+        source: str | None = self.info["source"]
         if source is None:
             raise ValueError(
                 f"the policy was trained on an environment that a callable made, {self.info['environment']}, which its "

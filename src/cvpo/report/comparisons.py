@@ -70,7 +70,7 @@ def final_intervals(study: Study) -> Figure:
 
 def normalized_rewards(study: Study, method: str) -> list[np.ndarray]:
     """For each task, the final rewards of a method's runs, with 0 untrained and 1 the best method's mean."""
-    scales = {task: study.scale(task) for task in study.tasks}
+    scales = {task: study.reward_range(task) for task in study.tasks}
     return [np.array([scales[task].normalized(r) for r in _finals(study, task, method)]) for task in study.tasks]
 
 

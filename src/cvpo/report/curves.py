@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from cvpo.report.load import Run, read_run
+from cvpo.report.load import RunRecord, read_run
 from cvpo.report.statistics import common_grid, mean_and_deviation, on_grid, trailing_mean
 from cvpo.report.study import Constraint, Study
 from cvpo.report.style import (
@@ -82,7 +82,7 @@ def reward_against_cost(study: Study) -> Figure:
     return figure
 
 
-def reward_by_cost(run: Run, constraint: int) -> tuple[np.ndarray, np.ndarray]:
+def reward_by_cost(run: RunRecord, constraint: int) -> tuple[np.ndarray, np.ndarray]:
     """The run's epochs as (cumulative cost, reward), from the first cost on: a log axis has no place for none."""
     cost = run.cumulative_costs[constraint]
     paid = cost > 0
@@ -106,7 +106,7 @@ def limit_satisfaction(study: Study) -> Figure:
     return figure
 
 
-def satisfaction(run: Run, limits: Sequence[float]) -> np.ndarray:
+def satisfaction(run: RunRecord, limits: Sequence[float]) -> np.ndarray:
     """[T] the share of recent epochs that are within all limits of the task, also if the run had none to obey."""
     return trailing_mean(run.steps, run.within(limits), WINDOW * max(run.planned_steps, run.steps[-1]))
 
@@ -124,7 +124,7 @@ def draw_run(path: str | Path, output: str | Path) -> Path:
     return output
 
 
-def run_figure(run: Run) -> Figure:
+def run_figure(run: RunRecord) -> Figure:
     """Reward and costs of one run's training episodes, and of its evaluations, side by side."""
     study = Study.of([run])
     (task,), (method,) = study.tasks, study.methods
@@ -148,7 +148,7 @@ def run_figure(run: Run) -> Figure:
 
 
 def _draw_mean(
-    axes: Axes, runs: Sequence[Run], value: Callable[[Run], np.ndarray], look: Look, *, band: bool = True
+    axes: Axes, runs: Sequence[RunRecord], value: Callable[[RunRecord], np.ndarray], look: Look, *, band: bool = True
 ) -> None:
     """Mean over runs of `value(run)` [T] at equal numbers of steps."""
     if runs:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cvpo.metric_names import cost_names
 from cvpo.report.statistics import mean_over_last
 from cvpo.runs.directory import CONFIG, METRICS, RunDirectoryError, read_config, read_metrics
 
@@ -19,7 +20,7 @@ CONVERGED = 0.2
 
 
 @dataclass(frozen=True)
-class Run:
+class RunRecord:
     """One run, as far as it has come: T epochs, m constraints. NaN stands for what an epoch did not measure."""
 
     path: Path
@@ -60,7 +61,7 @@ class Run:
     @property
     def off_policy(self) -> bool:
         """Whether the method learns from a replay."""
-        return "replay_capacity" in self.settings["config"]
+        return bool(self.settings["off_policy"])
 
     @property
     def converged(self) -> np.ndarray:
@@ -78,7 +79,7 @@ class Run:
         """Environment steps of an epoch."""
         return float(np.median(np.diff(self.steps, prepend=0.0)))
 
-    def in_epochs_of(self, steps: float) -> Run:
+    def in_epochs_of(self, steps: float) -> RunRecord:
         """The run as if its epochs were that long: what is shorter is averaged, the last as far as it has come."""
         if steps <= self.epoch_steps:
             return self
@@ -109,7 +110,7 @@ class Unread:
     reason: str
 
 
-def load_runs(paths: Sequence[str | Path]) -> tuple[list[Run], list[Unread]]:
+def load_runs(paths: Sequence[str | Path]) -> tuple[list[RunRecord], list[Unread]]:
     """All runs in and below `paths`. One that cannot be read, or has no epoch yet, is told apart, not fatal."""
     runs, unread = [], []
     for path in find_runs(paths):
@@ -129,7 +130,7 @@ def find_runs(paths: Sequence[str | Path]) -> list[Path]:
     return sorted({found.resolve() for path in paths for found in _walk(Path(path))})
 
 
-def read_run(path: Path) -> Run:
+def read_run(path: Path) -> RunRecord:
     """The run in directory `path`, which may still be training."""
     settings, lines = read_config(path), read_metrics(path)
     if not lines:
@@ -142,10 +143,9 @@ def read_run(path: Path) -> Run:
         return np.array([_number(line.get(key)) for line in lines])
 
     def columns(key: str) -> np.ndarray:
-        keys = [key] if constraints == 1 else [f"{key}_{i}" for i in range(constraints)]
-        return np.array([column(name) for name in keys]).reshape(constraints, len(lines))
+        return np.array([column(name) for name in cost_names(key, constraints)]).reshape(constraints, len(lines))
 
-    run = Run(
+    run = RunRecord(
         path=path,
         settings=settings,
         steps=np.array([float(line["steps"]) for line in lines]),

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cvpo.report.load import Run
+from cvpo.report.load import RunRecord
 
 # Settings that say how a run is executed or observed, not what it learns.
 _IRRELEVANT = frozenset({"threads", "processes", "eval_every", "eval_episodes"})
@@ -19,7 +19,7 @@ _WORDS: dict[tuple[str, Any], str] = {
 _PAPER_ORDER = ("cvpo", "sac-lag", "td3-lag", "ddpg-lag", "trpo", "trpo-lag", "ppo-lag", "cpo")
 
 
-def name_methods(runs: Sequence[Run]) -> list[str]:
+def name_methods(runs: Sequence[RunRecord]) -> list[str]:
     """The method of each run, such as "CVPO", "CVPO (no KL)" or "SAC-Lag (batch_size=64)".
 
     A setting that differs between tasks alone makes no method of its own, nor does one that follows from those named.
@@ -33,7 +33,7 @@ def name_methods(runs: Sequence[Run]) -> list[str]:
     return names
 
 
-def method_order(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
+def method_order(runs: Sequence[RunRecord], names: Sequence[str]) -> list[str]:
     """The methods, the paper's first and in its order, an algorithm's plain one before its variants."""
 
     def rank(name: str) -> tuple[Any, ...]:
@@ -45,12 +45,12 @@ def method_order(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
     return sorted(set(names), key=rank)
 
 
-def without_kl(run: Run) -> bool:
+def without_kl(run: RunRecord) -> bool:
     """Whether the run is the paper's ablation: CVPO without the M-step's trust region."""
     return run.settings["config"].get("kl_constraint") is False
 
 
-def _telling_settings(runs: Sequence[Run]) -> list[str]:
+def _telling_settings(runs: Sequence[RunRecord]) -> list[str]:
     """The fewest settings, in the order of the configuration, that tell apart the runs of each task."""
     telling: list[str] = []
     # The preset comes first: it explains many settings with one word.
@@ -64,11 +64,11 @@ def _telling_settings(runs: Sequence[Run]) -> list[str]:
     return telling
 
 
-def _has(run: Run, key: str) -> bool:
+def _has(run: RunRecord, key: str) -> bool:
     return key == "preset" or key in run.settings["config"]
 
 
-def _setting(run: Run, key: str) -> Any:
+def _setting(run: RunRecord, key: str) -> Any:
     return run.settings.get("preset", "default") if key == "preset" else run.settings["config"].get(key)
 
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from cvpo.report.load import Run, Unread
+from cvpo.report.load import RunRecord, Unread
 from cvpo.report.study import Study, final_cost, final_reward
 from cvpo.report.style import Look, looks, short_number
 from cvpo.report.table import COLUMNS, Column, Row, cell
@@ -121,7 +121,7 @@ def _run(study: Study, i: int, colors: dict[str, Look], root: Path) -> str:
     )
 
 
-def _run_data(run: Run, output: Path) -> dict[str, Any]:
+def _run_data(run: RunRecord, output: Path) -> dict[str, Any]:
     return {
         "steps": _numbers(run.steps),
         "reward": _numbers(run.reward),
@@ -134,7 +134,7 @@ def _run_data(run: Run, output: Path) -> dict[str, Any]:
     }
 
 
-def _films(run: Run) -> list[Path]:
+def _films(run: RunRecord) -> list[Path]:
     directory = run.path / VIDEOS
     return sorted(path for path in directory.glob("*") if path.suffix in _FILM_TYPES)
 

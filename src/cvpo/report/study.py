@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cvpo.report.load import Run
+from cvpo.report.load import RunRecord
 from cvpo.report.methods import method_order, name_methods, without_kl
 from cvpo.report.statistics import mean
 
@@ -24,7 +24,7 @@ class Constraint:
     name: str  # the task, and which of its costs if it has several
 
 
-class Scale(NamedTuple):
+class RewardRange(NamedTuple):
     """The rewards between which a task's learning takes place."""
 
     untrained: float  # mean of all runs' first epochs
@@ -43,14 +43,14 @@ class Scale(NamedTuple):
 class Study:
     """Runs to be compared: each belongs to one task and one method."""
 
-    runs: Sequence[Run]
+    runs: Sequence[RunRecord]
     run_tasks: Sequence[str]  # of each run
     run_methods: Sequence[str]  # of each run
     tasks: Sequence[str]
     methods: Sequence[str]  # in the order of legends and tables
 
     @classmethod
-    def of(cls, runs: Sequence[Run]) -> Study:
+    def of(cls, runs: Sequence[RunRecord]) -> Study:
         run_tasks, run_methods = name_tasks(runs), name_methods(runs)
         # The mean of five episodes scatters more than that of twenty: methods are compared by epochs of equal length.
         longest: dict[str, float] = {}
@@ -59,15 +59,15 @@ class Study:
         runs = [run.in_epochs_of(longest[task]) for run, task in zip(runs, run_tasks, strict=True)]
         return cls(runs, run_tasks, run_methods, sorted(set(run_tasks)), method_order(runs, run_methods))
 
-    def select(self, task: str, method: str) -> list[Run]:
+    def select(self, task: str, method: str) -> list[RunRecord]:
         """The runs of a method on a task, one for each seed."""
         named = zip(self.runs, self.run_tasks, self.run_methods, strict=True)
         return [run for run, its_task, its_method in named if (its_task, its_method) == (task, method)]
 
-    def on_task(self, task: str) -> list[Run]:
+    def on_task(self, task: str) -> list[RunRecord]:
         return [run for run, its in zip(self.runs, self.run_tasks, strict=True) if its == task]
 
-    def of_method(self, method: str) -> list[Run]:
+    def of_method(self, method: str) -> list[RunRecord]:
         return [run for run, its in zip(self.runs, self.run_methods, strict=True) if its == method]
 
     def off_policy(self, method: str) -> bool:
@@ -90,23 +90,23 @@ class Study:
     def all_constraints(self) -> list[Constraint]:
         return [constraint for task in self.tasks for constraint in self.constraints(task)]
 
-    def scale(self, task: str) -> Scale:
+    def reward_range(self, task: str) -> RewardRange:
         untrained = mean(np.array([run.reward[0] for run in self.on_task(task)]))
         finals = [mean(np.array([final_reward(run) for run in self.select(task, method)])) for method in self.methods]
-        return Scale(untrained, max((final for final in finals if math.isfinite(final)), default=math.nan))
+        return RewardRange(untrained, max((final for final in finals if math.isfinite(final)), default=math.nan))
 
 
-def final_reward(run: Run) -> float:
+def final_reward(run: RunRecord) -> float:
     """Mean reward of the training episodes after convergence."""
     return mean(run.reward[run.converged])
 
 
-def final_cost(run: Run, constraint: int) -> float:
+def final_cost(run: RunRecord, constraint: int) -> float:
     """Mean cost of the training episodes after convergence."""
     return mean(run.costs[constraint][run.converged])
 
 
-def name_tasks(runs: Sequence[Run]) -> list[str]:
+def name_tasks(runs: Sequence[RunRecord]) -> list[str]:
     """The task of each run: its environment, and the limits too where constrained runs have different ones there.
 
     An unconstrained run belongs to the task of the constrained ones, if these have the same costs.
@@ -115,7 +115,7 @@ def name_tasks(runs: Sequence[Run]) -> list[str]:
     for run in runs:
         limits_of.setdefault(run.env, set()).update({run.limits} if _constrained(run) else set())
 
-    def name(run: Run) -> str:
+    def name(run: RunRecord) -> str:
         alternatives = limits_of[run.env]
         if len(alternatives) < 2 and all(len(limits) == len(run.limits) for limits in alternatives):
             return run.env
@@ -125,5 +125,5 @@ def name_tasks(runs: Sequence[Run]) -> list[str]:
     return [name(run) for run in runs]
 
 
-def _constrained(run: Run) -> bool:
+def _constrained(run: RunRecord) -> bool:
     return any(math.isfinite(limit) for limit in run.limits)

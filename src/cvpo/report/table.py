@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cvpo.report.comparisons import convergence_costs
-from cvpo.report.load import CONVERGED, Run
+from cvpo.report.load import CONVERGED, RunRecord
 from cvpo.report.statistics import cost_to_reach, deviation, five_numbers, mean
 from cvpo.report.study import Constraint, Study, final_cost, final_reward
 from cvpo.report.style import short_number
@@ -85,13 +85,13 @@ def make_table(study: Study) -> list[Row]:
     ]
 
 
-def _values(study: Study, constraint: Constraint, method: str, runs: Sequence[Run]) -> dict[str, float]:
+def _values(study: Study, constraint: Constraint, method: str, runs: Sequence[RunRecord]) -> dict[str, float]:
     i = constraint.index
-    level = study.scale(constraint.task).at(REWARD_LEVEL)
+    level = study.reward_range(constraint.task).at(REWARD_LEVEL)
     converged = convergence_costs(study, constraint, method)
     measured = converged[np.isfinite(converged)]
 
-    def over_runs(value: Callable[[Run], float]) -> np.ndarray:
+    def over_runs(value: Callable[[RunRecord], float]) -> np.ndarray:
         return np.array([value(run) for run in runs])
 
     rewards, costs = over_runs(final_reward), over_runs(lambda run: final_cost(run, i))

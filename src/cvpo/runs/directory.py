@@ -42,9 +42,9 @@ SPEC, FINISHED, WORKER_LOG = "spec.json", "finished.json", "worker.log"
 ERROR = "error.txt"
 LOCK = ".lock"
 _PARTS = (METRICS, CHECKPOINTS, POLICY, TENSORBOARD, CONFIG)
-_CONFIG_FIELDS = {
-    "env": str, "algorithm": str, "steps": int, "seed": int, "cost_limit": list, "preset": str, "config": dict,
-    "provenance": dict,
+_CONFIG_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "env": str, "source": (str, type(None)), "algorithm": str, "steps": int, "seed": int, "cost_limit": list,
+    "preset": str, "config": dict, "provenance": dict,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Strict JSON. A number that JSON lacks is written as the string "NaN", "Infinity" or "-Infinity" and read back as one.
+"""Strict JSON. A number that JSON lacks is the string "NaN", "Infinity" or "-Infinity", and is read back as a float.
 
 What is read may come from anybody: whatever is wrong with it is one error that names the file.
 """

@@ -14,6 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from cvpo.metric_names import cost_names
+
 _SMOOTHING = 0.3  # weight of the newest epoch in the speed that the remaining time is estimated from
 _COST_WIDTH = 7  # so that two constraints fit 80 columns
 
@@ -107,11 +109,10 @@ class Display:
         return line
 
     def _costs(self, metrics: Mapping[str, Any], group: str) -> Text:
-        """A group's costs side by side. One constraint's key is "train/cost", several have "train/cost_0" and so on."""
-        single = len(self._limits) == 1
+        """A group's costs side by side."""
         text = Text()
-        for index, limit in enumerate(self._limits):
-            cost = metrics.get(f"{group}/cost" if single else f"{group}/cost_{index}")
+        for key, limit in zip(cost_names(f"{group}/cost", len(self._limits)), self._limits, strict=True):
+            cost = metrics.get(key)
             above = cost is not None and not cost <= limit  # NaN too
             style = "" if cost is None else "red" if above else "green"
             text.append(f"{_number(cost) + ('!' if above else ' '):>{_COST_WIDTH}}", style)

@@ -17,10 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cvpo.algorithms.base import Algorithm, Info, Spec, State, Transition
+from cvpo.algorithms.base import Algorithm, Scalars, Spec, State, Transition, UpdateMetrics
 from cvpo.algorithms.config import LoopConfig, OffPolicyConfig
 from cvpo.envs.adapter import Environments
 from cvpo.envs.rollout import Diverged, collect, episode_statistics, evaluate_policy, make_act, make_random_act
+from cvpo.metric_names import per_cost
 from cvpo.policies.policy import save_policy
 from cvpo.runs.checkpoint import CheckpointStore
 from cvpo.runs.directory import RunDirectory
@@ -177,7 +178,8 @@ class Loop:
             state, info = self._learn(state, storage, min(epoch + 1, ring), learn_key, updates, progress("learn"))
         else:
             # The policy learns from the rollout as it saw it, so what the rollout tells of scales comes afterwards.
-            state, info = self._update(state, rollout, learn_key)
+            state, update = self._update(state, rollout, learn_key)
+            info = update.of(1)
             state = self._observe(state, rollout)
         jax.block_until_ready(state)
         if not all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves(self._algorithm.policy(state))):
@@ -212,7 +214,7 @@ class Loop:
 
     def _per_cost(self, name: str, values: Any) -> Metrics:
         """One value as `name`, several as `name_0`, `name_1`, ..."""
-        return {name + end: float(value) for end, value in zip(self._spec.cost_ends, values, strict=True)}
+        return {key: float(value) for key, value in per_cost(name, values).items()}
 
 
 def replay_epochs(config: LoopConfig, spec: Spec) -> int:
@@ -245,27 +247,32 @@ def learner_identity(algorithm: str, spec: Spec, envs: int) -> dict[str, Any]:
     }
 
 
-def make_learn(algorithm: Algorithm, config: OffPolicyConfig) -> Callable[..., tuple[State, Info]]:
+def make_learn(algorithm: Algorithm, config: OffPolicyConfig) -> Callable[..., tuple[State, Scalars]]:
     """An epoch's updates: sampled and run in compiled chunks that end often enough for a live display."""
 
-    def one(state: State, storage: Transition, filled: jax.Array, key: jax.Array) -> tuple[State, Info]:
+    def one(state: State, storage: Transition, filled: jax.Array, key: jax.Array) -> tuple[State, UpdateMetrics]:
         sample_key, update_key = jax.random.split(key)
         batch = replay.sample(storage, filled, sample_key, config.sequences, config.n_step)
         return algorithm.update(state, batch, update_key)
 
     @jax.jit
     def chunk(
-        carry: tuple[State, Info], storage: Transition, filled: jax.Array, key: jax.Array, start: int, stop: int
-    ) -> tuple[State, Info]:
+        carry: tuple[State, UpdateMetrics],
+        storage: Transition,
+        filled: jax.Array,
+        key: jax.Array,
+        start: int,
+        stop: int,
+    ) -> tuple[State, UpdateMetrics]:
         # The bounds are data, so chunks of any length share one compiled program.
-        def body(i: jax.Array, carry: tuple[State, Info]) -> tuple[State, Info]:
-            state, seen = carry
-            state, info = one(state, storage, filled, jax.random.fold_in(key, i))
-            return state, merge_info(seen, info)
+        def body(i: jax.Array, carry: tuple[State, UpdateMetrics]) -> tuple[State, UpdateMetrics]:
+            state, total = carry
+            state, metrics = one(state, storage, filled, jax.random.fold_in(key, i))
+            return state, total.plus(metrics)
 
         return jax.lax.fori_loop(start, stop, body, carry)
 
-    nothing: Info = {}
+    nothing: UpdateMetrics | None = None
 
     def learn(
         state: State,
@@ -274,13 +281,12 @@ def make_learn(algorithm: Algorithm, config: OffPolicyConfig) -> Callable[..., t
         key: jax.Array,
         updates: int,
         progress: Callable[[float], None],
-    ) -> tuple[State, Info]:
+    ) -> tuple[State, Scalars]:
+        nonlocal nothing
         if not updates:
             return state, {}
-        if not nothing:
-            shapes = jax.eval_shape(one, state, storage, filled, key)[1]
-            for name, x in shapes.items():
-                nothing[name] = jnp.full(x.shape, -jnp.inf if is_max(name) else 0.0, x.dtype)
+        if nothing is None:
+            nothing = UpdateMetrics.before_any(jax.eval_shape(one, state, storage, filled, key)[1])
         # The sums go from chunk to chunk, so that their rounding does not depend on where one ended.
         carry = (state, nothing)
         done, size = 0, 8
@@ -293,15 +299,6 @@ def make_learn(algorithm: Algorithm, config: OffPolicyConfig) -> Callable[..., t
             done, size = stop, max(8, int(rate * CHUNK_SECONDS))
             progress(done / updates)
         state, total = carry
-        return state, {name: x if is_max(name) else x / updates for name, x in total.items()}
+        return state, total.of(updates)
 
     return learn
-
-
-def is_max(name: str) -> bool:
-    """Whether a value of `update` is reported as its largest over the epoch instead of its mean."""
-    return name.endswith("_max")
-
-
-def merge_info(a: Info, b: Info) -> Info:
-    return {name: jnp.maximum(a[name], b[name]) if is_max(name) else a[name] + b[name] for name in b}

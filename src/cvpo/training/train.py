@@ -90,6 +90,7 @@ def train(
             "env": environments.name,
             "source": environments.source,
             "algorithm": algorithm,
+            "off_policy": settings.off_policy,
             "steps": steps,
             "seed": seed,
             "cost_limit": list(limits),
@@ -149,7 +150,6 @@ def open_run(path: Path, description: dict[str, Any], resume: bool, overwrite: b
     """A new run directory, or the one to resume after checking that it is the same run."""
     if resume and (path / CONFIG).exists():
         saved = read_config(path)
-        saved["source"] = saved.get("source", saved["env"])
         theirs, ours = saved | saved["config"], description | description["config"]
         ours = json.loads(json.dumps(ours))  # tuples as JSON has them
         differing = [

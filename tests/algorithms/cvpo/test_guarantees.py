@@ -10,7 +10,7 @@ from scipy.special import lambertw
 
 from cvpo.algorithms.cvpo.guarantees import (
     decoupled_kl,
-    describe,
+    describe_trust_regions,
     lambert_w,
     one_step_robust,
     two_step_kl,
@@ -137,9 +137,9 @@ def test_decoupled_kl_is_reached_in_one_dimension():
 
 
 def test_describe_names_the_strongest_guarantee():
-    assert "any two such M-steps" in describe(1e-3, 1e-4, 0.1, gaussian=True)
-    assert "any one such M-step" in describe(0.02, 1e-4, 0.1, gaussian=True)
-    assert "no guarantee" in describe(0.1, 1e-4, 0.1, gaussian=True)
-    assert "no guarantee" in describe(math.inf, math.inf, 0.1, gaussian=True)
-    assert "any one such M-step" in describe(1e-3, 0.0, 0.1, gaussian=False)
-    assert "\n" not in describe(1e-3, 1e-4, 0.1, gaussian=True)
+    assert "any two such M-steps" in describe_trust_regions(1e-3, 1e-4, 0.1, gaussian=True)
+    assert "any one such M-step" in describe_trust_regions(0.02, 1e-4, 0.1, gaussian=True)
+    assert "no guarantee" in describe_trust_regions(0.1, 1e-4, 0.1, gaussian=True)
+    assert "no guarantee" in describe_trust_regions(math.inf, math.inf, 0.1, gaussian=True)
+    assert "any one such M-step" in describe_trust_regions(1e-3, 0.0, 0.1, gaussian=False)
+    assert "\n" not in describe_trust_regions(1e-3, 1e-4, 0.1, gaussian=True)

@@ -20,12 +20,12 @@ from cvpo.training.loop import make_learn
 
 SMALL = {
     "envs": 20, "hidden": (32, 32), "batch_size": 128, "particles": 16, "update_ratio": 0.5, "eval_every": 10,
-    "limit_reserve": 0.0,
+    "safety_margin": 0.0,
     "gamma": 0.9,
 }  # fmt: skip
 # Epochs of toys have a fifth of the updates of a task's, and the answer lies where the cost is at its limit: the
-# demand must be steep there.
-STEEP = {"policy_learning_rate": 1e-3, "policy_polyak": 0.98, "level_gain": 2.0, "integral_gain": 0.01}
+# requested reduction must be steep there.
+STEEP = {"policy_learning_rate": 1e-3, "policy_polyak": 0.98, "proportional_gain": 2.0, "integral_gain": 0.01}
 
 
 def solve(env, limit, tmp_path, steps, **config):
@@ -36,9 +36,9 @@ def solve(env, limit, tmp_path, steps, **config):
 
 @pytest.mark.slow
 # The paper's threshold is of T discounted steps, its critic's value of endlessly many: they agree if γ^T is small.
-@pytest.mark.parametrize("level", [STEEP, {"cost_level": "critic", "gamma": 0.5}])
-def test_bandit_ends_at_its_limit(tmp_path, level):
-    _, mean = solve(Bandit, 3.0, tmp_path, 20_000, episode_length=10, **level)
+@pytest.mark.parametrize("signal", [STEEP, {"cost_signal": "critic", "gamma": 0.5}])
+def test_bandit_ends_at_its_limit(tmp_path, signal):
+    _, mean = solve(Bandit, 3.0, tmp_path, 20_000, episode_length=10, **signal)
     # E[cost] = 3 means a mean action of -0.4 and a reward of -4, whatever the noise
     assert mean("train/cost") == pytest.approx(3.0, rel=0.1)
     assert mean("train/reward") == pytest.approx(-4.0, abs=0.6)
@@ -106,16 +106,18 @@ def rollout(spec: Spec, seed: int = 0) -> Transition:
     return random._replace(costs=jnp.abs(random.costs), ended=last)
 
 
-def one_update(config: dict, spec: Spec = SPEC, level: float | None = None):
+def one_update(config: dict, spec: Spec = SPEC, measured_cost: float | None = None):
     algorithm = learner.make(make_config("cvpo", None, QUICK | config), spec)
     state = algorithm.init(jax.random.key(0))
     data = rollout(spec)
     state = algorithm.observe(state, jax.tree.map(lambda x: x[0], data))
-    if level is not None:
-        state = state._replace(cost_level=jnp.full(spec.num_costs, level))
+    if measured_cost is not None:
+        control = state.cost_control._replace(measured_cost=jnp.full(spec.num_costs, measured_cost))
+        state = state._replace(cost_control=control)
     made = make_config("cvpo", None, QUICK | config)
     batch = replay.sample(data, 1, jax.random.key(1), made.sequences, made.n_step)
-    return state, *jax.jit(algorithm.update)(state, batch, jax.random.key(2))
+    after, metrics = jax.jit(algorithm.update)(state, batch, jax.random.key(2))
+    return state, after, metrics.of(1)
 
 
 def test_the_update_is_traced_once_for_chunks_of_any_length():
@@ -150,18 +152,18 @@ def test_chunks_do_not_change_the_result(monkeypatch):
     assert ends == [[0.2, 0.4, 0.6, 0.8, 1.0], [0.2, 1.0]]
     jax.tree.map(np.testing.assert_array_equal, *results)
     fewer, _ = learn(state, storage, 1, jax.random.key(0), 39, lambda fraction: None)
-    assert not np.array_equal(*(jax.tree.leaves(s.actor)[0] for s in (results[0], fewer)))
+    assert not np.array_equal(*(jax.tree.leaves(s.policy.actor)[0] for s in (results[0], fewer)))
 
 
 @pytest.mark.parametrize(
     ("limits", "changes", "words"),
     [
-        ((1.0,), {}, "at most 75% of what a KL of 0.1 can save of the cost, so they have a solution"),
-        ((1.0, 1.0), {}, "of each cost, which may have no solution"),
-        ((1.0,), {"level_bound": 1.2}, "may have no solution"),
-        ((1.0,), {"cost_level": "critic"}, "any two such M-steps.*multipliers alone let M-steps out"),
-        ((1.0,), {"cost_level": "critic", "enforce_trust_region": True}, r"any two such M-steps \(.*\)$"),
-        ((1.0,), {"cost_level": "critic", "kl_constraint": False}, "none of the paper's guarantees"),
+        ((1.0,), {}, "at most 75% of the reduction possible within a KL of 0.1, so it always has a solution"),
+        ((1.0, 1.0), {}, "for each cost within a KL of 0.1, which may have no solution"),
+        ((1.0,), {"max_reduction": 1.2}, "may have no solution"),
+        ((1.0,), {"cost_signal": "critic"}, "any two such M-steps.*multipliers alone let M-steps out"),
+        ((1.0,), {"cost_signal": "critic", "enforce_trust_region": True}, r"any two such M-steps \(.*\)$"),
+        ((1.0,), {"cost_signal": "critic", "kl_constraint": False}, "none of the paper's guarantees"),
     ],
 )
 def test_the_first_line_promises_what_the_settings_hold(limits, changes, words):
@@ -169,65 +171,68 @@ def test_the_first_line_promises_what_the_settings_hold(limits, changes, words):
     assert re.search(words, learner.make(make_config("cvpo", None, changes), spec).describe())
 
 
-PLAIN = {"limit_reserve": 0.0, "integral_gain": 0.0, "n_step": 1}
+PLAIN = {"safety_margin": 0.0, "integral_gain": 0.0, "n_step": 1}
 
 
-def test_the_measured_level_moves_the_threshold_by_a_share_of_the_balls_reach_for_each_limit_of_excess():
+def test_the_requested_reduction_is_proportional_to_the_measured_cost_above_its_target():
     moved = {}
-    for level in (0.5, 1.0, 1.5, 2.0):
-        _, _, info = one_update(PLAIN | {"level_bound": 1e6, "level_gain": 0.2}, level=level)
-        moved[level] = float(info["estep/threshold"] - info["estep/cost_policy"])
+    for cost in (0.5, 1.0, 1.5, 2.0):
+        _, _, info = one_update(PLAIN | {"max_reduction": 1e6, "proportional_gain": 0.2}, measured_cost=cost)
+        assert float(info["cost_control/measured_cost"]) == cost
+        assert float(info["cost_control/requested_reduction"]) == pytest.approx(0.2 * (cost - 1.0))
+        moved[cost] = float(info["estep/threshold"] - info["estep/cost_policy"])
     assert moved[1.0] == pytest.approx(0.0, abs=1e-6)
     assert moved[0.5] == pytest.approx(-moved[1.5], rel=1e-3)
     assert moved[2.0] == pytest.approx(2 * moved[1.5], rel=1e-3)
     assert moved[1.5] < 0.0
 
 
-def test_a_demand_is_bounded_by_what_the_trust_region_can_change():
-    """However far the cost is above its limit, half of the ball's reach is left to the reward."""
-    _, _, info = one_update(PLAIN | {"level_bound": 0.5}, level=1e4)
+def test_a_request_is_bounded_by_what_the_kl_ball_allows():
+    """However far the cost is above its limit, half of the possible reduction is left to the reward."""
+    _, _, info = one_update(PLAIN | {"max_reduction": 0.5}, measured_cost=1e4)
     assert float(info["estep/threshold"]) < float(info["estep/cost_policy"])
     assert float(info["estep/feasible"]) == 1.0
     assert float(info["estep/kl"]) == pytest.approx(0.1, rel=1e-3)  # what is left is used, so for the reward
-    _, _, info = one_update(PLAIN | {"level_bound": 5.0}, level=1e4)
+    _, _, info = one_update(PLAIN | {"max_reduction": 5.0}, measured_cost=1e4)
     assert float(info["estep/feasible"]) == 0.0
 
 
-def test_what_is_asked_for_grows_while_the_cost_is_above_its_limit_and_falls_below():
+def test_the_integral_grows_while_the_cost_is_above_its_limit_and_falls_below():
     settings = {
-        "integral_gain": 0.1, "level_gain": 0.2, "level_bound": 0.45, "limit_reserve": 0.0, "level_smoothing": 1.0,
+        "integral_gain": 0.1, "proportional_gain": 0.2, "max_reduction": 0.45, "safety_margin": 0.0,
+        "cost_smoothing": 1.0,
     }  # fmt: skip
     algorithm = learner.make(make_config("cvpo", None, QUICK | settings), SPEC)
     state = algorithm.init(jax.random.key(0))
     data = jax.tree.map(lambda x: x[0], rollout(SPEC))
-    shares = []
-    for level in (4.0, 2.0, 2.0, 2.0, 0.5, 0.0, 0.0, 0.0):  # with a limit of 1
-        state = algorithm.observe(state, data._replace(costs=jnp.full_like(data.costs, level / SPEC.episode_length)))
-        shares.append(float(state.cost_integral[0]))
-    # Nothing is added where the bound is reached without it, and no more than up to the bound.
-    assert shares == pytest.approx([0.0, 0.1, 0.2, 0.25, 0.2, 0.1, 0.0, 0.0], abs=1e-6)
+    integrals = []
+    for cost in (4.0, 2.0, 2.0, 2.0, 0.5, 0.0, 0.0, 0.0):  # with a limit of 1
+        state = algorithm.observe(state, data._replace(costs=jnp.full_like(data.costs, cost / SPEC.episode_length)))
+        integrals.append(float(state.cost_control.integral[0]))
+    # Nothing is added where the maximum is reached without it, and no more than up to it.
+    assert integrals == pytest.approx([0.0, 0.1, 0.2, 0.25, 0.2, 0.1, 0.0, 0.0], abs=1e-6)
 
 
-def test_the_critics_level_is_the_papers_threshold():
-    _, _, info = one_update({"cost_level": "critic", "n_step": 1})
+def test_the_critics_signal_has_the_papers_threshold():
+    _, _, info = one_update({"cost_signal": "critic", "n_step": 1})
     assert float(info["estep/threshold"]) == pytest.approx(1.0 * threshold_factor(10, 0.99), rel=1e-5)
 
 
-def test_the_measured_level_is_smoothed():
-    algorithm = learner.make(make_config("cvpo", None, QUICK | {"level_smoothing": 0.25}), SPEC)
+def test_the_measured_cost_is_smoothed():
+    algorithm = learner.make(make_config("cvpo", None, QUICK | {"cost_smoothing": 0.25}), SPEC)
     state = algorithm.init(jax.random.key(0))
     data = jax.tree.map(lambda x: x[0], rollout(SPEC))
     first = algorithm.observe(state, data._replace(costs=jnp.ones_like(data.costs)))
     second = algorithm.observe(first, data._replace(costs=jnp.zeros_like(data.costs)))
-    assert float(first.cost_level[0]) == 10.0  # one a step in episodes of ten
-    assert float(second.cost_level[0]) == 7.5
+    assert float(first.cost_control.measured_cost[0]) == 10.0  # one a step in episodes of ten
+    assert float(second.cost_control.measured_cost[0]) == 7.5
 
 
 def test_the_limit_decays_to_its_final_value():
     spec = SPEC
     algorithm = learner.make(
         make_config(
-            "cvpo", None, QUICK | {"cost_level": "critic", "limit_start": 3.0, "limit_decay": 0.5, "n_step": 1}
+            "cvpo", None, QUICK | {"cost_signal": "critic", "limit_start": 3.0, "limit_decay": 0.5, "n_step": 1}
         ),
         spec,
     )
@@ -237,14 +242,14 @@ def test_the_limit_decays_to_its_final_value():
     seen, update = [], jax.jit(algorithm.update)
     for _ in range(3):
         state = algorithm.observe(state, jax.tree.map(lambda x: x[0], data))
-        _, info = update(state, batch, jax.random.key(2))
-        seen.append(float(info["estep/threshold"]) / threshold_factor(10, 0.99))
+        _, metrics = update(state, batch, jax.random.key(2))
+        seen.append(float(metrics.mean["estep/threshold"]) / threshold_factor(10, 0.99))
     np.testing.assert_allclose(seen, [2.0, 1.5, 1.25], rtol=1e-5)
 
 
 def test_without_the_trust_region_its_multipliers_are_zero():
     _, state, info = one_update({"kl_constraint": False, "mstep_iterations": 20, "policy_learning_rate": 0.01})
-    np.testing.assert_array_equal(state.kl_duals, 0.0)
+    np.testing.assert_array_equal(state.policy.duals, 0.0)
     _, _, bounded = one_update({"mstep_iterations": 20, "policy_learning_rate": 0.01})
     assert float(info["mstep/kl_mean"]) > float(bounded["mstep/kl_mean"])
 
@@ -255,7 +260,7 @@ def test_an_enforced_trust_region_is_never_left():
     assert float(free["mstep/kl_mean"]) > 0.001  # the multipliers alone do not hold it
     _, _, held = one_update(config | {"enforce_trust_region": True})
     assert float(held["mstep/kl_mean"]) <= 0.001 and float(held["mstep/kl_scale"]) <= 0.0001
-    assert float(held["mstep/kept"]) < 1.0
+    assert float(held["mstep/step_fraction"]) < 1.0
 
 
 @pytest.mark.parametrize(
@@ -264,7 +269,7 @@ def test_an_enforced_trust_region_is_never_left():
         {"n_step": 1},
         {"n_step": 4, "retrace": True},
         {"n_step": 4, "retrace": True, "cut_traces": False},
-        {"per_state": True, "cost_level": "critic"},
+        {"per_state": True, "cost_signal": "critic"},
         {"full_covariance": False},
         {"cost_critics": 2, "cost_ensemble": "max", "next_actions": 3},
         {"max_gradient_norm": 0.1},
@@ -273,8 +278,8 @@ def test_an_enforced_trust_region_is_never_left():
 def test_options_give_finite_certified_updates(config):
     before, after, info = one_update(config)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after))
-    assert float(info["estep/kkt_residual_max"]) < 1e-5
-    assert not np.array_equal(before.actor[0][0], after.actor[0][0])
+    assert float(info["estep/kkt_residual"]) < 1e-5
+    assert not np.array_equal(before.policy.actor[0][0], after.policy.actor[0][0])
 
 
 @pytest.mark.parametrize("cut", [True, False])

@@ -134,22 +134,22 @@ def test_step_back_keeps_the_largest_halving_inside_the_limit():
 
     old = {"a": jnp.zeros(2), "b": jnp.array(0.0)}
     new = {"a": jnp.array([3.0, 0.0]), "b": jnp.array(4.0)}  # divergence 25, 6.25, 1.5625
-    params, share = jax.jit(lambda old, new: step_back(old, new, squared_distance, 2.0))(old, new)
-    assert share == 0.25
+    params, fraction = jax.jit(lambda old, new: step_back(old, new, squared_distance, 2.0))(old, new)
+    assert fraction == 0.25
     np.testing.assert_allclose(params["a"], [0.75, 0.0])
-    params, share = step_back(old, new, squared_distance, 25.0)
-    assert share == 1 and params["b"] == 4
+    params, fraction = step_back(old, new, squared_distance, 25.0)
+    assert fraction == 1 and params["b"] == 4
 
 
 def test_step_back_respects_every_limit():
     def two(params):
         return jnp.stack([params, 10 * params])
 
-    params, share = step_back(jnp.array(0.0), jnp.array(1.0), two, jnp.array([0.6, 1.5]))
-    assert share == 0.125 and params == 0.125
+    params, fraction = step_back(jnp.array(0.0), jnp.array(1.0), two, jnp.array([0.6, 1.5]))
+    assert fraction == 0.125 and params == 0.125
 
 
 @pytest.mark.parametrize("new", [jnp.nan, jnp.inf, 1e9])
 def test_step_back_returns_the_old_parameters_when_nothing_helps(new):
-    params, share = step_back(jnp.array(2.0), jnp.array(new), lambda p: jnp.abs(p - 2), 1e-3)
-    assert params == 2 and share == 0
+    params, fraction = step_back(jnp.array(2.0), jnp.array(new), lambda p: jnp.abs(p - 2), 1e-3)
+    assert params == 2 and fraction == 0

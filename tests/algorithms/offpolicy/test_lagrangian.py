@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from offpolicy_batch import ENVS, KEY, LENGTH, TINY, batch, rollout, spec
 
-from cvpo.algorithms.offpolicy.lagrangian import MultiplierConfig, heeded, make_penalty
+from cvpo.algorithms.offpolicy.lagrangian import MultiplierConfig, constrained, make_penalty
 from cvpo.algorithms.offpolicy.sac import Config
 from cvpo.algorithms.registry import ALGORITHMS
 from cvpo.algorithms.shared.returns import threshold_factor
@@ -29,9 +29,9 @@ def test_objective_by_hand():
         np.testing.assert_allclose(penalty.objective(state, q_reward, q_costs), np.array([1 - 4, 4 - 4]) / divisor)
 
 
-def test_a_method_without_multipliers_heeds_no_constraint():
+def test_a_method_without_multipliers_has_no_constraint():
     config = Config(envs=ENVS)
-    penalty = make_penalty(config, heeded(config, spec(1.0, 2.0)))
+    penalty = make_penalty(config, constrained(config, spec(1.0, 2.0)))
     state = penalty.observe(penalty.init(), rollout(50.0, 60.0))
     np.testing.assert_array_equal(penalty.objective(state, jnp.array([1.0]), jnp.zeros((0, 1))), [1.0])
 
@@ -41,22 +41,22 @@ def test_measured_costs_drive_the_multipliers():
     # excess 2, then -1: 0.5·2 + 0.1·2, then 0.5·(-1) + 0.1·(2 - 1) < 0
     state = penalty.observe(penalty.init(), rollout(12.0, 99.0))
     np.testing.assert_allclose(state.multipliers, [1.2, 0.0], rtol=1e-5)
-    assert penalty.foresee(state, jnp.full((2, 5), 1e6)) is state
+    assert penalty.observe_critic(state, jnp.full((2, 5), 1e6)) is state
     state = penalty.observe(state, rollout(9.0, 99.0))
     np.testing.assert_allclose(state.multipliers, 0.0)
     np.testing.assert_allclose(state.controller.integral, [0.1, 0.0], rtol=1e-4)
 
 
 @pytest.mark.parametrize("policy_delay", [1, 2])
-def test_an_epoch_of_foreseen_costs_acts_like_a_measured_one(policy_delay):
+def test_an_epoch_of_the_critics_costs_acts_like_a_measured_one(policy_delay):
     """The gains mean the same for both: an epoch of policy steps at a steady Q_c integrates as one measurement does."""
-    config = MultiplierConfig(**CONFIG, cost_level="critic", update_ratio=1.0)
+    config = MultiplierConfig(**CONFIG, cost_signal="critic", update_ratio=1.0)
     penalty = make_penalty(config, spec(10.0), policy_delay)
     q_costs = jnp.full((1, 5), 12.0 * threshold_factor(LENGTH, config.gamma))
     state = penalty.observe(penalty.init(), rollout(1000.0))
     np.testing.assert_array_equal(state.multipliers, 0.0)
     for _ in range(LENGTH * ENVS // policy_delay):
-        state = penalty.foresee(state, q_costs)
+        state = penalty.observe_critic(state, q_costs)
     np.testing.assert_allclose(state.multipliers, [1.2], rtol=1e-4)
 
 
@@ -76,10 +76,11 @@ def test_discrete_actions_are_refused_with_a_remedy(name):
 
 @pytest.mark.parametrize("name", ["sac", "sac-lag", "td3", "td3-lag", "ddpg", "ddpg-lag"])
 def test_presets_and_twins(name):
-    constrained = name.endswith("-lag")
     paper = make_config(name, "paper")
-    assert isinstance(paper, MultiplierConfig) == constrained == ALGORITHMS[name].constrained
-    assert getattr(paper, "cost_level", "critic") == "critic" and paper.batch_size == 300
+    assert isinstance(paper, MultiplierConfig) == name.endswith("-lag") == ALGORITHMS[name].constrained
+    assert paper.batch_size == 300
+    if isinstance(paper, MultiplierConfig):
+        assert (paper.cost_signal, make_config(name).cost_signal) == ("critic", "measured")
     of_task = [make_config(name, env=env) for env in ("Car-Circle", "cvpo/CarCircle-v0")]
     assert of_task[0] == of_task[1] and (of_task[0].gamma, make_config(name).gamma) == (0.97, 0.99)
 

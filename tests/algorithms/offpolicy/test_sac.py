@@ -92,8 +92,8 @@ def test_entropy_is_rewarded_and_costs_nothing():
     def learn(state, key):
         return jax.lax.scan(lambda state, key: algorithm.update(state, steps, key), state, jax.random.split(key, 600))
 
-    _, info = learn(algorithm.init(KEY), KEY)
-    tail = {name: float(values[-100:].mean()) for name, values in info.items()}
+    _, metrics = learn(algorithm.init(KEY), KEY)
+    tail = {name: float(values[-100:].mean()) for name, values in metrics.of(1).items()}
     assert tail["policy/temperature"] == 1.0
     assert tail["policy/entropy"] == pytest.approx(2 * np.log(2), abs=0.15)
     assert tail["critic/reward_value"] == pytest.approx(tail["policy/entropy"], abs=0.15)
@@ -141,13 +141,13 @@ def test_pendulum_swings_up(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cost_level", ["measured", "critic"])
-def test_tracking_within_its_limit(tmp_path, cost_level):
+@pytest.mark.parametrize("cost_signal", ["measured", "critic"])
+def test_tracking_within_its_limit(tmp_path, cost_signal):
     config = {
         "envs": 20, "hidden": (32, 32), "batch_size": 64, "update_ratio": 0.25, "polyak": 0.98, "n_step": 1,
-        "gamma": 0.9, "multiplier_kp": 0.2, "multiplier_ki": 0.05, "cost_level": cost_level,
+        "gamma": 0.9, "multiplier_kp": 0.2, "multiplier_ki": 0.05, "cost_signal": cost_signal,
         "episode_length": Tracking.LENGTH, "eval_episodes": 50, "eval_every": 5,
-        "normalize_observations": False, "layer_norm": False,  # as in the paper, whose cost level one of the two has
+        "normalize_observations": False, "layer_norm": False,  # as in the paper, whose cost signal one of the two has
     }  # fmt: skip
     run = cvpo.train(
         Tracking, "sac-lag", steps=20_000, cost_limit=Tracking.LIMIT, run_dir=tmp_path, quiet=True, config=config

@@ -88,7 +88,7 @@ def test_without_multipliers_the_constrained_update_is_the_plain_one():
 
 
 def test_an_inactive_second_constraint_changes_nothing():
-    config = dataclasses.replace(DDPG_LAG, cost_level="critic")
+    config = dataclasses.replace(DDPG_LAG, cost_signal="critic")
     two, one = compiled(td3.make, config, 0.01, np.inf), compiled(td3.make, config, 0.01)
     pair = two.init(KEY)
     single = with_actor_of(one.init(KEY), pair, [0, 1])

@@ -18,6 +18,17 @@ def spec(*cost_limits: float, discrete: bool = False) -> Spec:
     )
 
 
+def compiled_update(algorithm: Algorithm):
+    """The compiled update; its metrics come as the log has them: one dictionary."""
+    compiled = jax.jit(algorithm.update)
+
+    def update(state: State, rollout: Transition, key: jax.Array) -> tuple[State, dict]:
+        state, metrics = compiled(state, rollout, key)
+        return state, metrics.of(1)
+
+    return update
+
+
 def play(algorithm: Algorithm, state: State, key: jax.Array, costs: int = 1) -> Transition:
     """One episode [H, N] of the policy: edge s, bet a, reward s·a, cost a² (the same for each constraint).
 

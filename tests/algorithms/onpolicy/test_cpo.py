@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from onpolicy_rollout import LENGTH, play, spec
+from onpolicy_rollout import LENGTH, compiled_update, play, spec
 from toys import Bets
 
 import cvpo
@@ -23,7 +23,7 @@ def iteration():
     algorithm = cpo.make(CONFIG, spec(LIMIT))
     state = jax.jit(algorithm.init)(KEY)
     rollout = jax.jit(lambda state: play(algorithm, state, jax.random.key(1)))(state)
-    compiled = jax.jit(algorithm.update)
+    compiled = compiled_update(algorithm)
 
     def update(excess: float):
         raised = (LIMIT + excess - rollout.costs.sum((0, 2)).mean()) / LENGTH

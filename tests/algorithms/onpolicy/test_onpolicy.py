@@ -72,7 +72,7 @@ def test_values_of_any_size_are_learned():
         state, errors = fit(state, obs, targets, jax.random.key(i))
     relative = np.asarray(((values.predict(state, obs) - targets) ** 2).mean(1) / targets.var(1))
     assert np.all(relative < 0.02)
-    np.testing.assert_allclose(errors, relative, atol=0.01)  # what is logged is the share of the variance left
+    np.testing.assert_allclose(errors, relative, atol=0.01)  # what is logged is the fraction of the variance left
 
 
 def test_a_clipped_value_stops_near_its_bound():
@@ -163,11 +163,11 @@ def test_an_update_keeps_the_state_of_one_type_so_that_it_is_compiled_once(name,
     algorithm = module.make(config(hidden=(8,)), spec(1.0, discrete=discrete))
     before = jax.eval_shape(algorithm.init, KEY)
     rollout = jax.eval_shape(lambda state: play(algorithm, state, KEY), before)
-    after, info = jax.eval_shape(algorithm.update, before, rollout, KEY)
+    after, metrics = jax.eval_shape(algorithm.update, before, rollout, KEY)
     assert jax.tree.structure(before) == jax.tree.structure(after)
     for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         assert (old.shape, old.dtype, old.weak_type) == (new.shape, new.dtype, new.weak_type)
-    assert all(value.shape == () for value in info.values())
+    assert all(value.shape == () for value in metrics.mean.values())
 
 
 # The Lagrangian -----------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from onpolicy_rollout import play, spec
+from onpolicy_rollout import compiled_update, play, spec
 from toys import Bets
 
 import cvpo
@@ -40,7 +40,7 @@ def test_passes_end_with_the_first_one_that_moves_the_policy_beyond_the_bound():
     algorithm = ppo.make(config, spec(1.0))
     state = jax.jit(algorithm.init)(jax.random.key(0))
     rollout = jax.jit(lambda state: play(algorithm, state, jax.random.key(1)))(state)
-    update = jax.jit(algorithm.update)
+    update = compiled_update(algorithm)
     _, info = update(state, rollout, jax.random.key(2))
     assert info["update/policy_epochs"] == 1
     # without any advantage the policy stays, so every pass is made

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
-from onpolicy_rollout import play, spec
+from onpolicy_rollout import compiled_update, play, spec
 from toys import Bets
 
 import cvpo
@@ -54,7 +54,7 @@ def one_update():
     algorithm = trpo.make(config, spec(1.0))
     state = jax.jit(algorithm.init)(KEY)
     rollout = jax.jit(lambda state: play(algorithm, state, jax.random.key(1)))(state)
-    return algorithm, state, rollout, jax.jit(algorithm.update)
+    return algorithm, state, rollout, compiled_update(algorithm)
 
 
 def test_an_update_improves_the_surrogate_within_the_trust_region(one_update):

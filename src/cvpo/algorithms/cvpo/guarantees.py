@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import math
 
+from cvpo.algorithms.base import Spec
+from cvpo.algorithms.cvpo.config import Config
+
 
 def worst_case_cost(limit: float, kl: float, gamma: float, max_cost_advantage: float) -> float:
     """Proposition 2: upper bound on the discounted cost after an M-step within `kl` of a policy that meets `limit`.
@@ -55,7 +58,28 @@ def two_step_robust(kl_mstep: float, kl_estep: float) -> bool:
     return kl_estep > 0 and two_step_kl(kl_mstep) <= kl_estep
 
 
-def describe(kl_mean: float, kl_scale: float, kl_estep: float, *, gaussian: bool) -> str:
+def describe(config: Config, spec: Spec) -> str:
+    """One line for the start of a run: why its E-steps have a solution, or why they may have none."""
+    if config.cost_signal == "measured":
+        fraction = f"at most {config.max_reduction:.0%} of the reduction possible"
+        if spec.num_costs == 1 and config.max_reduction <= 1:
+            return (
+                f"cost control: an E-step is asked for {fraction} within a KL of {config.kl_estep:g}, "
+                "so it always has a solution"
+            )
+        return (
+            f"cost control: an E-step is asked for {fraction} for each cost within a KL of {config.kl_estep:g}, "
+            "which may have no solution"
+        )
+    if not config.kl_constraint:
+        return "M-step without a trust region: none of the paper's guarantees applies"
+    line = describe_trust_regions(config.kl_mean, config.kl_scale, config.kl_estep, gaussian=not spec.discrete)
+    if config.enforce_trust_region:
+        return line
+    return f"{line}; multipliers alone let M-steps out at times, see mstep/outside"
+
+
+def describe_trust_regions(kl_mean: float, kl_scale: float, kl_estep: float, *, gaussian: bool) -> str:
     """One line that says which guarantee the thresholds give.
 
     A categorical policy has one M-step threshold, `kl_mean`, and no two-step guarantee.
@@ -79,8 +103,8 @@ def lambert_w(kl: float) -> tuple[float, float]:
     branch point -1/e for small kl. Newton's method on a convex function, started beyond each root, falls onto it.
     """
     target = 2 * kl
-    reach = math.sqrt(2 * target) + target
-    return -math.exp(_root(-reach, target)), -math.exp(_root(math.log1p(reach), target))
+    beyond = math.sqrt(2 * target) + target
+    return -math.exp(_root(-beyond, target)), -math.exp(_root(math.log1p(beyond), target))
 
 
 def _root(start: float, target: float) -> float:

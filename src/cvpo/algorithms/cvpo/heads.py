@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from cvpo.algorithms.base import Key, Params, Spec
-from cvpo.algorithms.cvpo import mstep
+from cvpo.algorithms.cvpo.config import Config
 from cvpo.algorithms.shared import networks
 from cvpo.algorithms.shared.distributions import Gaussian, categorical_kl, gaussian_kl_mean, gaussian_kl_scale
 
@@ -25,7 +25,8 @@ class Head(NamedTuple):
     act(params, obs [B, o], key | None) -> (action, log_prob)
     candidates(distribution, key, count) -> (actions [B, K, d] | None for all choices, log_prior [B, K])
     log_prob(params, obs, action) -> [B]
-    fit(old, new, actions, weights [B, K]) -> (log likelihood of the weighted candidates, KLs [c] from old to new)
+    log_probs(old, new, actions) -> the candidates' log densities [B, K] for the M-step, one array for each part fitted
+    kls(old, new) -> [c]: mean KL(old || new) of each part that has a trust region of its own
     entropy(distribution) -> [B]
     """
 
@@ -35,8 +36,15 @@ class Head(NamedTuple):
     act: Callable[[Params, jax.Array, Key | None], tuple[jax.Array, jax.Array]]
     candidates: Callable[[Any, Key, int], tuple[jax.Array | None, jax.Array]]
     log_prob: Callable[[Params, jax.Array, jax.Array], jax.Array]
-    fit: Callable[[Any, Any, jax.Array | None, jax.Array], tuple[jax.Array, jax.Array]]
+    log_probs: Callable[[Any, Any, jax.Array | None], tuple[jax.Array, ...]]
+    kls: Callable[[Any, Any], jax.Array]
     entropy: Callable[[Any], jax.Array]
+
+
+def make_head(config: Config, spec: Spec) -> Head:
+    if spec.discrete:
+        return categorical_head(spec, config.hidden)
+    return gaussian_head(spec, config.hidden, config.full_covariance, config.initial_scale)
 
 
 def gaussian_head(spec: Spec, hidden: Sequence[int], full_covariance: bool, initial_scale: float) -> Head:
@@ -52,15 +60,15 @@ def gaussian_head(spec: Spec, hidden: Sequence[int], full_covariance: bool, init
         actions = policy.sample(key, count)
         return actions, jnp.full(actions.shape[:-1], -jnp.log(count))
 
-    def fit(old: Gaussian, new: Gaussian, actions: jax.Array | None, weights: jax.Array):
+    def log_probs(old: Gaussian, new: Gaussian, actions: jax.Array | None) -> tuple[jax.Array, ...]:
         # Decoupled as in the appendix: the mean is fitted at the old covariance and the covariance at the old mean,
         # so that neither can pay for the other's step.
         assert actions is not None
         mean, scale = Gaussian(new.mean, old.scale_tril), Gaussian(old.mean, new.scale_tril)
-        likelihood = mstep.weighted_log_likelihood(mean.log_prob(actions), weights)
-        likelihood += mstep.weighted_log_likelihood(scale.log_prob(actions), weights)
-        kls = jnp.stack([gaussian_kl_mean(old, new).mean(), gaussian_kl_scale(old, new).mean()])
-        return likelihood, kls
+        return mean.log_prob(actions), scale.log_prob(actions)
+
+    def kls(old: Gaussian, new: Gaussian) -> jax.Array:
+        return jnp.stack([gaussian_kl_mean(old, new).mean(), gaussian_kl_scale(old, new).mean()])
 
     return Head(
         kl_names=("mean", "scale"),
@@ -69,7 +77,8 @@ def gaussian_head(spec: Spec, hidden: Sequence[int], full_covariance: bool, init
         act=act,
         candidates=candidates,
         log_prob=lambda params, obs, action: distribution(params, obs).log_prob(action[..., None, :])[..., 0],
-        fit=fit,
+        log_probs=log_probs,
+        kls=kls,
         entropy=lambda policy: policy.entropy(),
     )
 
@@ -82,10 +91,6 @@ def categorical_head(spec: Spec, hidden: Sequence[int]) -> Head:
         action = policy.logits.argmax(-1) if key is None else policy.sample(key)
         return action, policy.log_prob(action)
 
-    def fit(old, new, actions: jax.Array | None, weights: jax.Array):
-        likelihood = mstep.weighted_log_likelihood(new.log_probs, weights)
-        return likelihood, categorical_kl(old, new).mean()[None]
-
     return Head(
         kl_names=("policy",),
         init=lambda key: networks.mlp_init(key, (spec.obs_size, *hidden, spec.action_size), last_scale=0.01),
@@ -93,6 +98,7 @@ def categorical_head(spec: Spec, hidden: Sequence[int]) -> Head:
         act=act,
         candidates=lambda policy, key, count: (None, policy.log_probs),
         log_prob=lambda params, obs, action: distribution(params, obs).log_prob(action),
-        fit=fit,
+        log_probs=lambda old, new, actions: (new.log_probs,),
+        kls=lambda old, new: categorical_kl(old, new).mean()[None],
         entropy=lambda policy: policy.entropy(),
     )

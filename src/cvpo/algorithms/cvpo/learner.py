@@ -1,272 +1,88 @@
 """Constrained Variational Policy Optimization: the paper's EM method, off-policy.
 
-One update: critics by TD; E-step, the best distribution over K candidate actions per state within a KL ball and the
-cost limits; M-step, the policy fitted to it by weighted likelihood inside a trust region; Polyak averaging.
+One update: critics by TD; cost control, which reduction of the cost is requested; E-step, the best distribution over
+candidate actions within a KL ball and that request; M-step, the policy fitted to it inside a trust region; averaging.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from cvpo.algorithms.base import Algorithm, Info, Key, Spec, Transition, first_episode_means
-from cvpo.algorithms.config import require_at_least, require_between, require_positive
-from cvpo.algorithms.cvpo import guarantees, mstep
-from cvpo.algorithms.cvpo.estep.reach import reach
+from cvpo.algorithms.base import Algorithm, Key, Params, Spec, Transition, UpdateMetrics
+from cvpo.algorithms.cvpo import cost_control, guarantees
+from cvpo.algorithms.cvpo.config import Config
+from cvpo.algorithms.cvpo.estep.candidates import draw_candidates
 from cvpo.algorithms.cvpo.estep.solve import solve_estep
-from cvpo.algorithms.cvpo.heads import categorical_head, gaussian_head
-from cvpo.algorithms.offpolicy.critics import CriticConfig, CriticState, learned_steps, make_critics
-from cvpo.algorithms.shared.returns import threshold_factor
-
-
-@dataclass(frozen=True)
-class Config(CriticConfig):
-    """Settings of CVPO."""
-
-    particles: int = 16
-    """Candidate actions per state in the E-step (a Discrete space uses all its choices)."""
-    policy_states: int = 96
-    """States of the batch that the E-step and the M-step work on; the critics learn from all."""
-    kl_estep: float = 0.1
-    """Bound ε₂ on KL(q ‖ old policy) in the E-step."""
-    per_state: bool = False
-    """Solve one dual for each state instead of one for the batch; needs the critic's cost level."""
-    cost_level: Literal["critic", "measured"] = "measured"
-    """Where the level of the expected cost is taken from: the critic over replayed states (the paper), or the
-    measured cost of recent episodes plus the change that the critic foresees."""
-    limit_reserve: float = 0.25
-    """Share of the limit that the measured level is kept away from it, as episodes scatter about their mean."""
-    level_smoothing: float = 0.2
-    """Weight of the newest epoch in the measured cost level."""
-    level_gain: float = 0.5
-    """Reduction of the cost asked for in an E-step, as a share of what the KL ball allows, for each limit that the
-    measured level is above its target."""
-    integral_gain: float = 0.05
-    """Share that is added for each epoch and each limit (at most one) that the measured level is above its target, and
-    taken away again below it."""
-    level_bound: float = 0.75
-    """Largest share that is asked for; the rest of the ball is left for the reward, which else is never found."""
-    limit_start: float = 1.0
-    """Factor on the cost limits at the start; it decays to 1."""
-    limit_decay: float = 0.9
-    """Decay per epoch of that factor's excess over 1."""
-    mstep_iterations: int = 2
-    """Gradient steps of the policy per update."""
-    policy_learning_rate: float = 3e-4
-    max_gradient_norm: float | None = None
-    """Clip the policy's gradient to this norm."""
-    kl_constraint: bool = True
-    """Hold the policy in the M-step's trust region; False is the paper's ablation."""
-    kl_mean: float = 0.005
-    """Trust region of the policy's mean (of the whole policy if it is categorical)."""
-    kl_scale: float = 0.0005
-    """Trust region of the policy's covariance."""
-    mean_dual_learning_rate: float = 1.0
-    scale_dual_learning_rate: float = 100.0
-    max_dual: float = 30.0
-    """Upper bound of the trust-region multipliers: after a spike they fall slowly, and meanwhile nothing moves."""
-    enforce_trust_region: bool = False
-    """Step back towards the old policy whenever the M-step leaves its trust region."""
-    policy_polyak: float = 0.95
-    """Weight of the old target policy in each averaging step. The trust region is around the target, so this and the
-    bounds set the pace of learning."""
-    full_covariance: bool = True
-    """A full covariance matrix; False: a diagonal one."""
-    initial_scale: float = 0.5
-    """Standard deviation of the policy at the start; actions span [-1, 1]."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least(self, 1, "particles", "policy_states", "mstep_iterations", "limit_start")
-        require_at_least(self, 0, "integral_gain")
-        require_positive(
-            self, "kl_estep", "kl_mean", "kl_scale", "policy_learning_rate", "mean_dual_learning_rate",
-            "scale_dual_learning_rate", "max_dual", "initial_scale", "level_bound", "level_gain",
-        )  # fmt: skip
-        require_between(self, 0.0, 1.0, "limit_reserve", "level_smoothing", "limit_decay", "policy_polyak")
-        if self.max_gradient_norm is not None:
-            require_positive(self, "max_gradient_norm")
-        if self.per_state and self.cost_level == "measured":
-            raise ValueError("per_state needs cost_level critic: a measured level is one of the batch, not of a state")
+from cvpo.algorithms.cvpo.heads import make_head
+from cvpo.algorithms.cvpo.metrics import update_metrics
+from cvpo.algorithms.cvpo.mstep import PolicyState, fit_policy, init_policy
+from cvpo.algorithms.offpolicy.critics import CriticState, learned_steps, make_critics
 
 
 class State(NamedTuple):
     critics: CriticState
-    actor: Any
-    target_actor: Any  # the old policy θ_i of both steps, averaged slowly
-    optimizer: optax.OptState
-    kl_duals: jax.Array  # [c] β_μ, β_Σ
+    policy: PolicyState
+    target_actor: Params  # the old policy θ_i of both steps, averaged slowly
     dual: tuple[jax.Array, jax.Array]  # the last E-step's (η, λ [m]): they move little between updates
-    cost_level: jax.Array  # [m] smoothed measured cost per episode, NaN before the first
-    cost_integral: jax.Array  # [m] share of the KL ball's reach that is asked for beyond that for the measured level
-    epoch: jax.Array
+    cost_control: cost_control.CostControl
 
 
 def make(config: Config, spec: Spec) -> Algorithm:
-    critics = make_critics(config, spec)
-    if spec.discrete:
-        head = categorical_head(spec, config.hidden)
-    else:
-        head = gaussian_head(spec, config.hidden, config.full_covariance, config.initial_scale)
-    optimizer = optax.adam(config.policy_learning_rate)
-    if config.max_gradient_norm is not None:
-        optimizer = optax.chain(optax.clip_by_global_norm(config.max_gradient_norm), optimizer)
-    terms = len(head.kl_names)
-    kl_limits = jnp.array([config.kl_mean, config.kl_scale])[:terms]
-    dual_rates = jnp.array([config.mean_dual_learning_rate, config.scale_dual_learning_rate])[:terms]
-    factor = threshold_factor(spec.episode_length, config.gamma)
-    final_limits = jnp.array(spec.cost_limits)
-    reserve = 1 - config.limit_reserve
-    unit = jnp.where(final_limits > 0, final_limits, 1.0)
-    policy_states = min(config.policy_states, config.batch_size)
+    critics, head = make_critics(config, spec), make_head(config, spec)
 
     def init(key: Key) -> State:
         critic_key, actor_key = jax.random.split(key)
-        actor = head.init(actor_key)
+        policy = init_policy(config, head, actor_key)
         return State(
             critics=critics.init(critic_key),
-            actor=actor,
-            target_actor=actor,
-            optimizer=optimizer.init(actor),
-            kl_duals=jnp.ones(terms),
+            policy=policy,
+            target_actor=policy.actor,
             dual=(jnp.zeros(()), jnp.zeros(spec.num_costs)),
-            cost_level=jnp.full(spec.num_costs, jnp.nan, jnp.float32),
-            cost_integral=jnp.zeros(spec.num_costs),
-            epoch=jnp.zeros((), jnp.int32),
+            cost_control=cost_control.start(spec.num_costs),
         )
 
-    def limits_in(epoch: jax.Array) -> jax.Array:
-        return final_limits * (1 + (config.limit_start - 1) * config.limit_decay**epoch)
-
-    def excess(state: State) -> jax.Array:
-        """How far the measured level is above its target [m], in limits; 0 before the first episode."""
-        return jnp.nan_to_num((state.cost_level - reserve * limits_in(state.epoch)) / unit)
-
     def observe(state: State, rollout: Transition) -> State:
-        cost = first_episode_means(rollout, rollout.costs)
-        smooth = state.cost_level + config.level_smoothing * (cost - state.cost_level)
-        level = jnp.where(jnp.isnan(state.cost_level), cost, smooth)
-        # q* meets part of any demand by drawing closer to the best of the noise, which the policy does only slowly.
-        # An integral of the excess learns how much more must be asked for. It is held where the bound is reached
-        # without it: what summed up in careless epochs would make the policy too careful for long.
-        state = state._replace(cost_level=level, epoch=state.epoch + 1)
-        above = excess(state)
-        room = config.level_bound - jnp.clip(config.level_gain * above, 0.0, config.level_bound)
-        grown = state.cost_integral + config.integral_gain * jnp.clip(above, -1.0, 1.0)
-        return state._replace(cost_integral=jnp.clip(grown, 0.0, room))
+        return state._replace(cost_control=cost_control.measure(config, spec, state.cost_control, rollout))
 
-    def thresholds(state: State, policy: jax.Array, q_costs: jax.Array, log_prior: jax.Array) -> jax.Array:
-        """What E_q[Q_c] must stay below [m], for E_π[Q_c] [m], q_costs [m, B, K] and the old policy's log weights."""
-        limits = limits_in(state.epoch)
-        if config.cost_level == "critic":
-            return limits * factor
-        reachable = jax.vmap(lambda q: reach(q, log_prior, config.kl_estep))(q_costs)
-        asked = config.level_gain * excess(state) + state.cost_integral
-        share = jnp.clip(asked, -config.level_bound, config.level_bound)
-        return policy - jnp.where(jnp.isinf(limits), -jnp.inf, share * reachable)
-
-    def update(state: State, batch: Transition, key: Key) -> tuple[State, Info]:
+    def update(state: State, batch: Transition, key: Key) -> tuple[State, UpdateMetrics]:
         next_key, candidate_key = jax.random.split(key)
 
         def expect(params: Any, obs: jax.Array) -> jax.Array:
-            policy = head.distribution(state.target_actor, obs)
-            actions, log_prior = head.candidates(policy, next_key, config.next_actions)
+            old = head.distribution(state.target_actor, obs)
+            actions, log_prior = head.candidates(old, next_key, config.next_actions)
             return (critics.values(params, obs, actions) * jnp.exp(log_prior)).sum(-1)
 
         def log_prob(obs: jax.Array, action: jax.Array) -> jax.Array:
             return head.log_prob(state.target_actor, obs, action)
 
-        critic_state, info = critics.update(state.critics, batch, expect, log_prob)
+        critic_state, critic_metrics = critics.update(state.critics, batch, expect, log_prob)
         obs = learned_steps(config, batch).obs
-        spread = jnp.arange(policy_states) * len(obs) // policy_states  # over all sequences of the batch
-        obs = obs[spread]
-
-        # E-step
-        old = head.distribution(state.target_actor, obs)
-        actions, log_prior = head.candidates(old, candidate_key, config.particles)
-        q_reward, q_costs = critics.combine(critics.values(critic_state.target, obs, actions))
-        prior = jnp.exp(log_prior)
-        cost_policy = (q_costs * prior).sum(-1).mean(-1)
-        limits = thresholds(state, cost_policy, q_costs, log_prior)
-        warm_start = None if config.per_state else state.dual
-        estep = solve_estep(q_reward, q_costs, limits, config.kl_estep, log_prior, config.per_state, warm_start)
-
-        # M-step
-        def loss(actor: Any, duals: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
-            likelihood, kls = head.fit(old, head.distribution(actor, obs), actions, estep.weights)
-            if config.kl_constraint:
-                duals = mstep.dual_ascent(duals, jax.lax.stop_gradient(kls), kl_limits, dual_rates, config.max_dual)
-            else:
-                duals = jnp.zeros(terms)
-            return duals @ (kls - kl_limits) - likelihood, (likelihood, kls, duals)
-
-        def fit(carry: Any, _: None) -> tuple[Any, tuple[jax.Array, jax.Array]]:
-            actor, opt_state, duals = carry
-            (_, (likelihood, kls, duals)), gradient = jax.value_and_grad(loss, has_aux=True)(actor, duals)
-            step, opt_state = optimizer.update(gradient, opt_state)
-            return (optax.apply_updates(actor, step), opt_state, duals), (likelihood, kls)
-
-        start = (state.actor, state.optimizer, state.kl_duals)
-        (actor, opt_state, duals), (likelihood, _) = jax.lax.scan(fit, start, length=config.mstep_iterations)
-
-        def kls_of(params: Any) -> jax.Array:
-            return head.fit(old, head.distribution(params, obs), actions, estep.weights)[1]
-
-        kept = jnp.ones(())
-        if config.enforce_trust_region:
-            actor, kept = mstep.step_back(
-                state.target_actor, actor, lambda params: (kls_of(params) / kl_limits).max(), 1.0
-            )
-        kls = kls_of(actor)
-        target_actor = optax.incremental_update(actor, state.target_actor, 1 - config.policy_polyak)
-
-        cost_target = (estep.weights * q_costs).sum(-1).mean(-1)
-        reward_target = (estep.weights * q_reward).sum(-1).mean()
-        info |= {
-            "estep/eta": estep.eta.mean(),
-            "estep/feasible": estep.feasible.mean(),
-            "estep/kkt_residual_max": estep.kkt_residual.max(),
-            "estep/duality_gap_max": estep.duality_gap.max(),
-            "estep/kl": estep.kl.mean(),
-            "estep/iterations": estep.iterations.mean(),
-            "estep/elbo": reward_target - estep.eta.mean() * estep.kl.mean(),
-            "mstep/likelihood": likelihood[-1],
-            "mstep/kept": kept,
-            "policy/entropy": head.entropy(old).mean(),
-            "critic/reward_value": (q_reward * prior).sum(-1).mean(),
-        }
-        for i, name in enumerate(head.kl_names):
-            info |= {f"mstep/kl_{name}": kls[i], f"mstep/dual_{name}": duals[i]}
-            info |= {f"mstep/outside_{name}": (kls[i] > kl_limits[i]).astype(jnp.float32)}
-        multipliers = jnp.atleast_2d(estep.multipliers).mean(0)
-        for i, end in enumerate(spec.cost_ends):
-            info |= {
-                f"estep/multiplier{end}": multipliers[i],
-                f"estep/cost_policy{end}": cost_policy[i],
-                f"estep/cost_target{end}": cost_target[i],
-                f"estep/threshold{end}": limits[i],
-            }
-        dual = state.dual if config.per_state else (estep.eta, estep.multipliers)
-        new = state._replace(
-            critics=critic_state, actor=actor, target_actor=target_actor, optimizer=opt_state, kl_duals=duals, dual=dual
+        candidates = draw_candidates(config, head, critics, critic_state.target, state.target_actor, obs, candidate_key)
+        request = cost_control.request(config, spec, state.cost_control, candidates)
+        estep = solve_estep(
+            candidates.q_reward,
+            candidates.q_costs,
+            request.threshold,
+            config.kl_estep,
+            candidates.log_prior,
+            config.per_state,
+            warm_start=None if config.per_state else state.dual,
         )
-        return new, info
+        mstep = fit_policy(config, head, state.policy, state.target_actor, candidates, estep.weights)
+        metrics = update_metrics(head, critic_metrics, state.cost_control, request, candidates, estep, mstep)
+        new = state._replace(
+            critics=critic_state,
+            policy=mstep.policy,
+            target_actor=optax.incremental_update(mstep.policy.actor, state.target_actor, 1 - config.policy_polyak),
+            dual=state.dual if config.per_state else (estep.eta, estep.multipliers),
+        )
+        return new, metrics
 
     def describe() -> str:
-        if config.cost_level == "measured":
-            asked = f"E-steps ask for at most {config.level_bound:.0%} of what a KL of {config.kl_estep:g} can save"
-            if spec.num_costs == 1 and config.level_bound <= 1:
-                return f"{asked} of the cost, so they have a solution"
-            return f"{asked} of each cost, which may have no solution"
-        if not config.kl_constraint:
-            return "M-step without a trust region: none of the paper's guarantees applies"
-        line = guarantees.describe(config.kl_mean, config.kl_scale, config.kl_estep, gaussian=not spec.discrete)
-        if config.enforce_trust_region:
-            return line
-        return f"{line}; multipliers alone let M-steps out at times, see mstep/outside"
+        return guarantees.describe(config, spec)
 
-    return Algorithm(init, lambda state: state.actor, head.act, update, observe, describe)
+    return Algorithm(init, lambda state: state.policy.actor, head.act, update, observe, describe)

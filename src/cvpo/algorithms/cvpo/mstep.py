@@ -1,18 +1,110 @@
 """The M-step: fit the policy to the E-step's weights within a trust region around the old policy.
 
-All divergences are KL(old || new), as in Eq. 12 of the paper, one for each leading index; B states, K particles,
-d components of an action.
+    max_θ  mean_b E_q*[log π_θ]   s.t.   mean_b KL(π_old || π_θ) <= ε      (one ε for each part of the policy)
+
+Dual ascent on the multipliers β of the trust region alternates with gradient steps of the policy, as in the paper's
+appendix; `step_back` enforces the trust region exactly. B states, K candidates, c trust-region terms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import optax
+
+from cvpo.algorithms.base import Key, Params
+from cvpo.algorithms.cvpo.config import Config
+from cvpo.algorithms.cvpo.estep.candidates import Candidates
+from cvpo.algorithms.cvpo.heads import Head
 
 P = TypeVar("P")
+
+
+class PolicyState(NamedTuple):
+    """What the M-step improves and carries from one update to the next."""
+
+    actor: Params
+    optimizer: optax.OptState
+    duals: jax.Array  # [c] β, multipliers of the trust region
+
+
+class MStep(NamedTuple):
+    """The improved policy, and how it was reached."""
+
+    policy: PolicyState
+    likelihood: jax.Array  # [] weighted log likelihood in the last iteration
+    kls: jax.Array  # [c] from the old policy to the new one
+    outside: jax.Array  # [c] bool: whether they are above their bounds
+    step_fraction: jax.Array  # [] of the step that `enforce_trust_region` left; 1: all of it
+
+
+class Terms(NamedTuple):
+    """The parts of the M-step's Lagrangian."""
+
+    likelihood: jax.Array  # []
+    kls: jax.Array  # [c]
+    duals: jax.Array  # [c] after their ascent
+
+
+def init_policy(config: Config, head: Head, key: Key) -> PolicyState:
+    actor = head.init(key)
+    return PolicyState(actor, make_optimizer(config).init(actor), jnp.ones(len(head.kl_names)))
+
+
+def make_optimizer(config: Config) -> optax.GradientTransformation:
+    adam = optax.adam(config.policy_learning_rate)
+    if config.max_gradient_norm is None:
+        return adam
+    return optax.chain(optax.clip_by_global_norm(config.max_gradient_norm), adam)
+
+
+def kl_bounds(config: Config, head: Head) -> jax.Array:
+    return jnp.array([config.kl_mean, config.kl_scale])[: len(head.kl_names)]
+
+
+def fit_policy(
+    config: Config, head: Head, policy: PolicyState, old_actor: Params, candidates: Candidates, weights: jax.Array
+) -> MStep:
+    """The whole M-step: `mstep_iterations` steps towards the E-step's weights [B, K], inside the trust region."""
+    optimizer, bounds = make_optimizer(config), kl_bounds(config, head)
+
+    def iterate(policy: PolicyState, _: None) -> tuple[PolicyState, jax.Array]:
+        gradient_of = jax.value_and_grad(lagrangian, argnums=4, has_aux=True)
+        (_, terms), gradient = gradient_of(config, head, candidates, weights, policy.actor, policy.duals)
+        step, opt_state = optimizer.update(gradient, policy.optimizer)
+        return PolicyState(optax.apply_updates(policy.actor, step), opt_state, terms.duals), terms.likelihood
+
+    policy, likelihoods = jax.lax.scan(iterate, policy, length=config.mstep_iterations)
+
+    def kls_of(actor: Params) -> jax.Array:
+        return head.kls(candidates.old, head.distribution(actor, candidates.obs))
+
+    step_fraction = jnp.ones(())
+    if config.enforce_trust_region:
+        actor, step_fraction = step_back(old_actor, policy.actor, lambda params: (kls_of(params) / bounds).max(), 1.0)
+        policy = policy._replace(actor=actor)
+    kls = kls_of(policy.actor)
+    return MStep(policy, likelihoods[-1], kls, kls > bounds, step_fraction)
+
+
+def lagrangian(
+    config: Config, head: Head, candidates: Candidates, weights: jax.Array, actor: Params, duals: jax.Array
+) -> tuple[jax.Array, Terms]:
+    """What a gradient step lowers: β·(KL - ε) - likelihood, with the multipliers that the KLs call for."""
+    new = head.distribution(actor, candidates.obs)
+    # A Gaussian has two parts, each fitted with the other held.
+    log_probs = head.log_probs(candidates.old, new, candidates.actions)
+    likelihood = sum((weighted_log_likelihood(part, weights) for part in log_probs), start=jnp.zeros(()))
+    kls, bounds = head.kls(candidates.old, new), kl_bounds(config, head)
+    if config.kl_constraint:
+        rates = jnp.array([config.mean_dual_learning_rate, config.scale_dual_learning_rate])[: len(head.kl_names)]
+        duals = dual_ascent(duals, jax.lax.stop_gradient(kls), bounds, rates, config.max_dual)
+    else:
+        duals = jnp.zeros(len(head.kl_names))
+    return duals @ (kls - bounds) - likelihood, Terms(likelihood, kls, duals)
 
 
 def weighted_log_likelihood(log_prob: jax.Array, weights: jax.Array) -> jax.Array:
@@ -34,24 +126,25 @@ def dual_ascent(
 def step_back(
     old_params: P, new_params: P, kl_of: Callable[[P], jax.Array], limit: float | jax.Array, halvings: int = 10
 ) -> tuple[P, jax.Array]:
-    """Halve the step from old to new parameters until all of `kl_of(params) <= limit`; (params, share of step kept).
+    """Halve the step from old to new parameters until all of `kl_of(params) <= limit`; (params, fraction of the step).
 
-    Where no halving suffices, or the new parameters are not finite, the old ones are returned and the share is 0.
+    Where no halving suffices, or the new parameters are not finite, the old ones are returned and the fraction is 0.
     """
 
-    def at(share: jax.Array) -> P:
-        return jax.tree.map(
-            lambda old, new: jnp.where(share > 0, old + share * (new - old), old), old_params, new_params
-        )
+    def at(fraction: jax.Array) -> P:
+        def between(old: Any, new: Any) -> jax.Array:
+            return jnp.where(fraction > 0, old + fraction * (new - old), old)
 
-    def outside(share: jax.Array) -> jax.Array:
+        return jax.tree.map(between, old_params, new_params)
+
+    def outside(fraction: jax.Array) -> jax.Array:
         # written so that a divergence of nan counts as outside
-        return ~jnp.all(kl_of(at(share)) <= limit)
+        return ~jnp.all(kl_of(at(fraction)) <= limit)
 
     smallest = 0.5**halvings
-    share = jax.lax.while_loop(
-        lambda share: (share > 0) & outside(share),
-        lambda share: jnp.where(share > smallest, share / 2, 0.0),
+    fraction = jax.lax.while_loop(
+        lambda fraction: (fraction > 0) & outside(fraction),
+        lambda fraction: jnp.where(fraction > smallest, fraction / 2, 0.0),
         jnp.ones(()),
     )
-    return at(share), share
+    return at(fraction), fraction

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from cvpo.algorithms.base import Info, Spec, Transition
-from cvpo.algorithms.config import OffPolicyConfig, require_at_least, require_between
+from cvpo.algorithms.base import Scalars, Spec, Transition
+from cvpo.algorithms.config import OffPolicyConfig, require_at_least, require_between, setting
 from cvpo.algorithms.shared import networks, returns
 
 
@@ -22,20 +22,20 @@ from cvpo.algorithms.shared import networks, returns
 class CriticConfig(OffPolicyConfig):
     """Settings of the critics."""
 
-    reward_critics: int = 2
+    reward_critics: int = setting(2, "critics")
     """Members of the reward ensemble; their minimum counts."""
-    cost_critics: int = 1
+    cost_critics: int = setting(1, "critics")
     """Members of each cost's ensemble."""
-    cost_ensemble: Literal["mean", "max"] = "mean"
+    cost_ensemble: Literal["mean", "max"] = setting("mean", "critics")
     """How a cost's members are combined; max is the cautious choice."""
-    next_actions: int = 1
+    next_actions: int = setting(1, "critics")
     """Actions drawn at the next state to estimate its value."""
-    retrace_lambda: float = 0.95
+    retrace_lambda: float = setting(0.95, "critics")
     """Weight of each further step in Retrace."""
-    cut_traces: bool = True
+    cut_traces: bool = setting(True, "critics")
     """Let Retrace count what follows an action less if the policy now would hardly choose it. Whole traces are Q(λ) of
     Harutyunyan et al. (2016), in which the critic alone corrects for other actions."""
-    layer_norm: bool = True
+    layer_norm: bool = setting(True, "critics")
     """Standardise each hidden layer of the critics, which keeps values bounded that were never seen."""
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class Critics(NamedTuple):
     init: Callable[[jax.Array], CriticState]
     values: Callable[[Any, jax.Array, jax.Array | None], jax.Array]
     combine: Callable[[jax.Array], tuple[jax.Array, jax.Array]]
-    update: Callable[..., tuple[CriticState, Info]]
+    update: Callable[..., tuple[CriticState, Scalars]]
 
 
 def learned_steps(config: CriticConfig, batch: Transition) -> Transition:
@@ -134,8 +134,8 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
             # Only the state behind the last summed step is valued, so n steps cost no more than one.
             last = jnp.where(batch.ended.any(1), batch.ended.argmax(1), length - 1)
             next_value = merged(expect(state.target, batch.next_obs[jnp.arange(size), last]))
-            spread = jnp.broadcast_to(next_value[..., None], (1 + m, size, length))
-            return jax.vmap(lambda s, v: returns.n_step_target(s, v, *rest, config.gamma))(signal, spread)
+            bootstrap = jnp.broadcast_to(next_value[..., None], (1 + m, size, length))
+            return jax.vmap(lambda s, v: returns.n_step_target(s, v, *rest, config.gamma))(signal, bootstrap)
 
         def unflat(x: jax.Array) -> jax.Array:
             return merged(x).reshape(1 + m, size, length)
@@ -150,7 +150,7 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
         )
         return retrace(q_taken, next_value, signal).reshape(1 + m, size * length)
 
-    def update(state: CriticState, batch: Transition, expect: Any, log_ratio: Any) -> tuple[CriticState, Info]:
+    def update(state: CriticState, batch: Transition, expect: Any, log_ratio: Any) -> tuple[CriticState, Scalars]:
         goal = targets(state, batch, expect, log_ratio)  # [1 + m, B]
         goal = jnp.concatenate([jnp.repeat(goal[:1], rewards, 0), jnp.repeat(goal[1:], costs, 0)])  # [E, B]
         steps = learned_steps(config, batch)

@@ -13,33 +13,35 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Info, Spec, Transition, first_episode_means
-from cvpo.algorithms.config import require_at_least, require_between, require_positive
+from cvpo.algorithms.base import Scalars, Spec, Transition, first_episode_means
+from cvpo.algorithms.config import require_at_least, require_between, require_positive, setting
 from cvpo.algorithms.offpolicy.critics import CriticConfig, Critics, CriticState, learned_steps
-from cvpo.algorithms.shared import pid as lagrange
+from cvpo.algorithms.shared import pid
 from cvpo.algorithms.shared.returns import threshold_factor
+from cvpo.metric_names import per_cost
 
 
 @dataclass(frozen=True)
 class MultiplierConfig(CriticConfig):
     """Settings of the Lagrange multipliers; a method whose config has none of them ignores the costs.
 
-    Gains and smoothing are per epoch, and costs are per episode, wherever their level is taken from.
+    Gains and smoothing are per epoch, and costs are per episode, whichever signal they come from.
     """
 
-    cost_level: Literal["critic", "measured"] = "measured"
+    cost_signal: Literal["critic", "measured"] = setting("measured", "cost control")
     """What the multipliers respond to: the cost critic's estimate at every policy step (the paper), or the measured
     cost of each epoch's episodes."""
-    multiplier_kp: float = 0.01
+    multiplier_kp: float = setting(0.01, "cost control")
     """Proportional gain, on an episode's cost in excess of its limit."""
-    multiplier_ki: float = 0.001
+    multiplier_ki: float = setting(0.001, "cost control")
     """Integral gain; alone it is a plain multiplier with this learning rate."""
-    multiplier_kd: float = 0.01
+    multiplier_kd: float = setting(0.01, "cost control")
     """Derivative gain, on an increase of the cost."""
-    multiplier_smoothing: float = 0.5
+    multiplier_smoothing: float = setting(0.5, "cost control")
     """Weight of the past in the running mean of the cost that the proportional and derivative parts see."""
-    max_multiplier: float = 100.0
-    normalize_loss: bool = True
+    max_multiplier: float = setting(100.0, "cost control")
+    """Upper bound of each multiplier."""
+    normalize_loss: bool = setting(True, "cost control")
     """Divide the penalised value by 1 + Σλ, so that the policy's step has one size however large these are."""
 
     def __post_init__(self) -> None:
@@ -50,7 +52,7 @@ class MultiplierConfig(CriticConfig):
 
 
 class PenaltyState(NamedTuple):
-    controller: lagrange.PIDState
+    controller: pid.PIDState
     multipliers: jax.Array  # [m]
 
 
@@ -60,19 +62,19 @@ class Penalty(NamedTuple):
     init() -> PenaltyState
     objective(state, q_reward [B], q_costs [m, B]) -> [B]     what the policy maximises
     observe(state, rollout) -> PenaltyState                   after an epoch's episodes
-    foresee(state, q_costs [m, B]) -> PenaltyState            after a policy step, q_costs of the policy's actions
-    info(state) -> Info
+    observe_critic(state, q_costs [m, B]) -> PenaltyState     after a policy step, q_costs of the policy's actions
+    info(state) -> Scalars
     """
 
     init: Callable[[], PenaltyState]
     objective: Callable[[PenaltyState, jax.Array, jax.Array], jax.Array]
     observe: Callable[[PenaltyState, Transition], PenaltyState]
-    foresee: Callable[[PenaltyState, jax.Array], PenaltyState]
-    info: Callable[[PenaltyState], Info]
+    observe_critic: Callable[[PenaltyState, jax.Array], PenaltyState]
+    info: Callable[[PenaltyState], Scalars]
 
 
-def heeded(config: CriticConfig, spec: Spec) -> Spec:
-    """`spec` with the constraints that a method heeds: none, unless its config has multipliers."""
+def constrained(config: CriticConfig, spec: Spec) -> Spec:
+    """`spec` with the constraints that bind the method: none, unless its config has multipliers."""
     return spec if isinstance(config, MultiplierConfig) else dataclasses.replace(spec, cost_limits=())
 
 
@@ -92,8 +94,8 @@ def learn_critics(
     batch: Transition,
     expect: Any,
     log_prob: Any,
-) -> tuple[CriticState, jax.Array, Info]:
-    """One step of the critics of a heeded spec; also the observations [B, o] for the policy's step, and metrics."""
+) -> tuple[CriticState, jax.Array, Scalars]:
+    """One step of the critics; also the observations [B, o] for the policy's step, and metrics."""
     batch = batch._replace(costs=batch.costs[..., : spec.num_costs])
     state, info = critics.update(state, batch, expect, log_prob)
     if not spec.num_costs:
@@ -102,20 +104,18 @@ def learn_critics(
 
 
 def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Penalty:
-    """`spec` as `heeded` gives it; `policy_delay`: gradient steps of the critics for each of the policy."""
+    """`spec` as `constrained` gives it; `policy_delay`: gradient steps of the critics for each of the policy."""
     settings = config if isinstance(config, MultiplierConfig) else MultiplierConfig()
     limits = jnp.array(spec.cost_limits)
     factor = threshold_factor(spec.episode_length, config.gamma)
     policy_steps = spec.episode_length * config.envs * config.update_ratio / policy_delay  # in an epoch
-    gains = lagrange.PIDGains(settings.multiplier_kp, settings.multiplier_ki, settings.multiplier_kd)
+    gains = pid.PIDGains(settings.multiplier_kp, settings.multiplier_ki, settings.multiplier_kd)
 
     def control(state: PenaltyState, cost: jax.Array, duration: float) -> PenaltyState:
         """The multipliers after `duration` epochs at an episode's cost [m]."""
-        scaled = lagrange.PIDGains(gains.kp, gains.ki * duration, gains.kd / duration)
+        scaled = pid.PIDGains(gains.kp, gains.ki * duration, gains.kd / duration)
         smoothing = settings.multiplier_smoothing**duration
-        return PenaltyState(
-            *lagrange.pid_update(state.controller, cost, limits, scaled, smoothing, settings.max_multiplier)
-        )
+        return PenaltyState(*pid.pid_update(state.controller, cost, limits, scaled, smoothing, settings.max_multiplier))
 
     def objective(state: PenaltyState, q_reward: jax.Array, q_costs: jax.Array) -> jax.Array:
         penalised = q_reward - state.multipliers @ q_costs
@@ -123,26 +123,24 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
         return penalised / (1 + state.multipliers.sum()) if settings.normalize_loss else penalised
 
     def observe(state: PenaltyState, rollout: Transition) -> PenaltyState:
-        if settings.cost_level != "measured":
+        if settings.cost_signal != "measured":
             return state
         return control(state, first_episode_means(rollout, rollout.costs[..., : spec.num_costs]), 1.0)
 
-    def foresee(state: PenaltyState, q_costs: jax.Array) -> PenaltyState:
-        if settings.cost_level != "critic":
+    def observe_critic(state: PenaltyState, q_costs: jax.Array) -> PenaltyState:
+        if settings.cost_signal != "critic":
             return state
         return control(state, q_costs.mean(-1) / factor, 1 / policy_steps)
 
-    def info(state: PenaltyState) -> Info:
-        return {f"policy/multiplier{end}": state.multipliers[i] for i, end in enumerate(spec.cost_ends)}
+    def info(state: PenaltyState) -> Scalars:
+        return per_cost("policy/multiplier", state.multipliers)
 
     def init() -> PenaltyState:
-        return PenaltyState(lagrange.pid_init(spec.num_costs), jnp.zeros(spec.num_costs))
+        return PenaltyState(pid.pid_init(spec.num_costs), jnp.zeros(spec.num_costs))
 
-    return Penalty(init, objective, observe, foresee, info)
+    return Penalty(init, objective, observe, observe_critic, info)
 
 
-def value_info(spec: Spec, q_reward: jax.Array, q_costs: jax.Array) -> Info:
+def value_info(q_reward: jax.Array, q_costs: jax.Array) -> Scalars:
     """What the critics say of the policy's actions, q_reward [B] and q_costs [m, B], as metrics."""
-    return {"critic/reward_value": q_reward.mean()} | {
-        f"critic/cost_value{end}": q_costs[i].mean() for i, end in enumerate(spec.cost_ends)
-    }
+    return {"critic/reward_value": q_reward.mean()} | per_cost("critic/cost_value", q_costs.mean(-1))

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from cvpo.algorithms.base import Algorithm, Info, Key, Params, Spec, Transition
-from cvpo.algorithms.config import require_positive
+from cvpo.algorithms.base import Algorithm, Key, Params, Spec, Transition, UpdateMetrics
+from cvpo.algorithms.config import require_positive, setting
 from cvpo.algorithms.offpolicy import lagrangian
 from cvpo.algorithms.offpolicy.critics import CriticConfig, CriticState, make_critics
 from cvpo.algorithms.shared import networks
@@ -25,14 +25,16 @@ from cvpo.algorithms.shared.distributions import SquashedGaussian
 class Config(CriticConfig):
     """Settings of SAC."""
 
-    policy_learning_rate: float = 1e-3
-    temperature: float = 0.1
+    policy_learning_rate: float = setting(1e-3, "policy")
+    """Step size of the policy's optimiser (Adam)."""
+    temperature: float = setting(0.1, "policy")
     """Weight of the entropy against the value; where it starts if it is automatic."""
-    automatic_temperature: bool = True
+    automatic_temperature: bool = setting(True, "policy")
     """Adapt the temperature so that the entropy stays near its target."""
-    target_entropy: float | None = None
+    target_entropy: float | None = setting(None, "policy")
     """Entropy that the automatic temperature aims at; minus the number of action components if not given."""
-    temperature_learning_rate: float = 1e-3
+    temperature_learning_rate: float = setting(1e-3, "policy")
+    """Step size of the temperature's optimiser (Adam)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,7 +57,7 @@ class State(NamedTuple):
 
 def make(config: Config, spec: Spec) -> Algorithm:
     lagrangian.require_continuous("SAC", spec)
-    spec = lagrangian.heeded(config, spec)
+    spec = lagrangian.constrained(config, spec)
     critics = make_critics(config, spec)
     penalty = lagrangian.make_penalty(config, spec)
     optimizer = optax.adam(config.policy_learning_rate)
@@ -82,7 +84,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
         action = jnp.tanh(policy.mean)
         return action, log_density(policy, action)
 
-    def update(state: State, batch: Transition, key: Key) -> tuple[State, Info]:
+    def update(state: State, batch: Transition, key: Key) -> tuple[State, UpdateMetrics]:
         next_key, action_key = jax.random.split(key)
         temperature = jnp.exp(state.log_temperature)
 
@@ -114,7 +116,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             critics=critic_state,
             actor=optax.apply_updates(state.actor, step),
             optimizer=opt_state,
-            penalty=penalty.foresee(state.penalty, q_costs),
+            penalty=penalty.observe_critic(state.penalty, q_costs),
         )
         if config.automatic_temperature:
             # Gradient of log α · (entropy - target): too little entropy raises the temperature.
@@ -126,10 +128,10 @@ def make(config: Config, spec: Spec) -> Algorithm:
             "policy/loss": value,
             "policy/entropy": -log_prob,
             "policy/temperature": temperature,
-            **lagrangian.value_info(spec, q_reward, q_costs),
+            **lagrangian.value_info(q_reward, q_costs),
             **penalty.info(new.penalty),
         }
-        return new, info
+        return new, UpdateMetrics(info)
 
     def observe(state: State, rollout: Transition) -> State:
         return state._replace(penalty=penalty.observe(state.penalty, rollout))

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from cvpo.algorithms.base import Algorithm, Info, Key, Params, Spec, Transition
-from cvpo.algorithms.config import require_at_least, require_positive
+from cvpo.algorithms.base import Algorithm, Key, Params, Scalars, Spec, Transition, UpdateMetrics
+from cvpo.algorithms.config import require_at_least, require_positive, setting
 from cvpo.algorithms.offpolicy import lagrangian
 from cvpo.algorithms.offpolicy.critics import CriticConfig, CriticState, make_critics
 from cvpo.algorithms.shared import networks
@@ -26,16 +26,17 @@ from cvpo.algorithms.shared.distributions import Gaussian
 class Config(CriticConfig):
     """Settings of TD3."""
 
-    random_epochs: int = 1
+    random_epochs: int = setting(1, "training")
     """Epochs at the start that act uniformly at random: a deterministic policy with a little noise sees too little."""
-    policy_learning_rate: float = 1e-3
-    exploration_noise: float = 0.1
+    policy_learning_rate: float = setting(1e-3, "policy")
+    """Step size of the policy's optimiser (Adam)."""
+    exploration_noise: float = setting(0.1, "policy")
     """Standard deviation of the noise on the actions taken in training; actions span [-1, 1]."""
-    target_noise: float = 0.2
+    target_noise: float = setting(0.2, "critics")
     """Standard deviation of the noise on the next actions of a critic's target."""
-    target_noise_clip: float = 0.5
+    target_noise_clip: float = setting(0.5, "critics")
     """Largest size of that noise."""
-    policy_delay: int = 2
+    policy_delay: int = setting(2, "policy")
     """Critic steps for each policy step."""
 
     def __post_init__(self) -> None:
@@ -59,11 +60,11 @@ class LagConfig(Config, lagrangian.MultiplierConfig):
 class DDPGConfig(Config):
     """Settings of DDPG."""
 
-    reward_critics: int = 1
+    reward_critics: int = setting(1, "critics")
     """Members of the reward ensemble; their minimum counts."""
-    target_noise: float = 0.0
+    target_noise: float = setting(0.0, "critics")
     """Standard deviation of the noise on the next actions of a critic's target."""
-    policy_delay: int = 1
+    policy_delay: int = setting(1, "policy")
     """Critic steps for each policy step."""
 
 
@@ -79,12 +80,12 @@ class State(NamedTuple):
     optimizer: optax.OptState
     penalty: lagrangian.PenaltyState
     updates: jax.Array
-    policy_info: Info  # of the latest policy step: an epoch's means must not count the steps between as zeros
+    policy_info: Scalars  # of the latest policy step: an epoch's means must not count the steps between as zeros
 
 
 def make(config: Config, spec: Spec) -> Algorithm:
     lagrangian.require_continuous("DDPG" if isinstance(config, DDPGConfig) else "TD3", spec)
-    spec = lagrangian.heeded(config, spec)
+    spec = lagrangian.constrained(config, spec)
     critics = make_critics(config, spec)
     # The policy climbs the first reward critic alone: the minimum is there to keep targets low, not to be climbed.
     judges = make_critics(dataclasses.replace(config, reward_critics=1), spec)
@@ -106,8 +107,10 @@ def make(config: Config, spec: Spec) -> Algorithm:
             policy_info=policy_info(jnp.zeros(()), jnp.zeros(1), jnp.zeros((spec.num_costs, 1)), penalty_state),
         )
 
-    def policy_info(loss: jax.Array, q_reward: jax.Array, q_costs: jax.Array, state: lagrangian.PenaltyState) -> Info:
-        return {"policy/loss": loss, **lagrangian.value_info(spec, q_reward, q_costs), **penalty.info(state)}
+    def policy_info(
+        loss: jax.Array, q_reward: jax.Array, q_costs: jax.Array, state: lagrangian.PenaltyState
+    ) -> Scalars:
+        return {"policy/loss": loss, **lagrangian.value_info(q_reward, q_costs), **penalty.info(state)}
 
     def act(params: Params, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
         action = networks.deterministic_apply(params, obs)
@@ -127,7 +130,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
 
         (value, (q_reward, q_costs)), gradient = jax.value_and_grad(loss, has_aux=True)(state.actor)
         step, opt_state = optimizer.update(gradient, state.optimizer)
-        penalty_state = penalty.foresee(state.penalty, q_costs)
+        penalty_state = penalty.observe_critic(state.penalty, q_costs)
         return state._replace(
             actor=optax.apply_updates(state.actor, step),
             optimizer=opt_state,
@@ -135,7 +138,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             policy_info=policy_info(value, q_reward, q_costs, penalty_state),
         )
 
-    def update(state: State, batch: Transition, key: Key) -> tuple[State, Info]:
+    def update(state: State, batch: Transition, key: Key) -> tuple[State, UpdateMetrics]:
         def expect(params: Any, obs: jax.Array) -> jax.Array:
             mean = networks.deterministic_apply(state.target_actor, obs)[:, None, :]
             shape = (mean.shape[0], config.next_actions, spec.action_size)
@@ -151,7 +154,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             due = state.updates % config.policy_delay == 0
             state = jax.lax.cond(due, improve, lambda state, obs: state, state, obs)
         target_actor = optax.incremental_update(state.actor, state.target_actor, 1 - config.polyak)
-        return state._replace(target_actor=target_actor), info | state.policy_info
+        return state._replace(target_actor=target_actor), UpdateMetrics(info | state.policy_info)
 
     def observe(state: State, rollout: Transition) -> State:
         return state._replace(penalty=penalty.observe(state.penalty, rollout))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Algorithm, Info, Key, Spec
+from cvpo.algorithms.base import Algorithm, Key, Scalars, Spec
 from cvpo.algorithms.onpolicy import trpo
 from cvpo.algorithms.onpolicy.iteration import Batch, make_algorithm
 from cvpo.algorithms.onpolicy.policy import PolicyParams, make_policy
@@ -30,7 +30,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
 
     def improve(
         params: PolicyParams, memory: tuple[()], batch: Batch, key: Key
-    ) -> tuple[PolicyParams, tuple[()], Info]:
+    ) -> tuple[PolicyParams, tuple[()], Scalars]:
         region = trpo.make_region(config, policy, params, batch, batch.advantages)
         (gradient, cost_gradient), (natural, cost_natural) = region.gradients, region.natural_gradients
         # Surrogates are means over steps, so the excess of an episode is spread over its steps as well.

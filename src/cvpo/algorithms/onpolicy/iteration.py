@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Algorithm, Info, Key, Spec, Transition, first_episode_means
-from cvpo.algorithms.onpolicy.policy import Policy, PolicyConfig, PolicyParams
+from cvpo.algorithms.base import Algorithm, Key, Scalars, Spec, Transition, UpdateMetrics, first_episode_means
+from cvpo.algorithms.onpolicy.policy import PolicyConfig, PolicyParams, StochasticPolicy
 from cvpo.algorithms.onpolicy.values import ValueState, make_values
 from cvpo.algorithms.shared import returns
+from cvpo.metric_names import per_cost
 
 
 class Batch(NamedTuple):
@@ -36,11 +37,15 @@ class State(NamedTuple):
 
 
 # improve(params, memory, batch, key) -> (params, memory, info)
-Improve = Callable[[PolicyParams, Any, Batch, Key], tuple[PolicyParams, Any, Info]]
+Improve = Callable[[PolicyParams, Any, Batch, Key], tuple[PolicyParams, Any, Scalars]]
 
 
 def make_algorithm(
-    config: PolicyConfig, spec: Spec, policy: Policy, improve: Improve, init_memory: Callable[[PolicyParams], Any]
+    config: PolicyConfig,
+    spec: Spec,
+    policy: StochasticPolicy,
+    improve: Improve,
+    init_memory: Callable[[PolicyParams], Any],
 ) -> Algorithm:
     """The iteration: advantages of a rollout, the policy's improvement on them, the value functions fitted to it."""
     values = make_values(config, spec)
@@ -70,7 +75,7 @@ def make_algorithm(
         advantage, target = gae(value, next_value, signals, lambdas)
         return advantage.reshape(len(signals), -1), target.reshape(len(signals), -1)
 
-    def update(state: State, rollout: Transition, key: Key) -> tuple[State, Info]:
+    def update(state: State, rollout: Transition, key: Key) -> tuple[State, UpdateMetrics]:
         policy_key, value_key = jax.random.split(key)
         advantage, target = advantages(state.values, rollout)
         obs = rollout.obs.reshape(-1, spec.obs_size)
@@ -90,10 +95,9 @@ def make_algorithm(
             "update/kl": policy.kl(old, new).mean(),
             "update/entropy": new.entropy().mean(),
             "update/value_loss": errors[0],
+            **per_cost("update/cost_value_loss", errors[1:]),
         }
-        for i, end in enumerate(spec.cost_ends):
-            info[f"update/cost_value_loss{end}"] = errors[1 + i]
-        return State(params, value_state, memory), info
+        return State(params, value_state, memory), UpdateMetrics(info)
 
     return Algorithm(init, lambda state: state.policy, policy.act, update)
 

@@ -8,24 +8,26 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Info, Spec
-from cvpo.algorithms.config import require_at_least, require_positive
+from cvpo.algorithms.base import Scalars, Spec
+from cvpo.algorithms.config import require_at_least, require_positive, setting
 from cvpo.algorithms.onpolicy.iteration import Batch
 from cvpo.algorithms.onpolicy.policy import PolicyConfig
 from cvpo.algorithms.shared import pid
+from cvpo.metric_names import per_cost
 
 
 @dataclass(frozen=True)
 class MultiplierConfig(PolicyConfig):
     """Settings of the Lagrange multipliers; a method whose config has none of them ignores the costs."""
 
-    multiplier_kp: float = 0.05
+    multiplier_kp: float = setting(0.05, "cost control")
     """Proportional gain, on an episode's cost in excess of its limit."""
-    multiplier_ki: float = 0.01
+    multiplier_ki: float = setting(0.01, "cost control")
     """Integral gain; alone it is a plain multiplier with this learning rate."""
-    multiplier_kd: float = 0.01
+    multiplier_kd: float = setting(0.01, "cost control")
     """Derivative gain, on an increase of the cost from one iteration to the next."""
-    max_multiplier: float = 100.0
+    max_multiplier: float = setting(100.0, "cost control")
+    """Upper bound of each multiplier."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -33,14 +35,14 @@ class MultiplierConfig(PolicyConfig):
         require_positive(self, "max_multiplier")
 
 
-def heeded(config: PolicyConfig, spec: Spec) -> Spec:
-    """`spec` with the constraints that a method heeds: none, unless its config has multipliers."""
+def constrained(config: PolicyConfig, spec: Spec) -> Spec:
+    """`spec` with the constraints that bind the method: none, unless its config has multipliers."""
     return spec if isinstance(config, MultiplierConfig) else dataclasses.replace(spec, cost_limits=())
 
 
 def penalized_advantage(
     config: PolicyConfig, spec: Spec, controller: pid.PIDState, batch: Batch
-) -> tuple[pid.PIDState, jax.Array, Info]:
+) -> tuple[pid.PIDState, jax.Array, Scalars]:
     """(A_r - Σ λᵢ A_cᵢ) / (1 + Σ λᵢ) [B], with the multipliers that the rollout's own episode costs call for.
 
     The division keeps the policy's step of one size however large the multipliers are (Stooke et al. 2020, Eq. 9).
@@ -52,5 +54,5 @@ def penalized_advantage(
         controller, batch.episode_costs, jnp.array(spec.cost_limits), gains, maximum=config.max_multiplier
     )
     penalty = multipliers @ batch.advantages[1:]
-    info = {f"update/multiplier{end}": multipliers[i] for i, end in enumerate(spec.cost_ends)}
-    return controller, (batch.advantages[0] - penalty) / (1 + multipliers.sum()), info
+    penalised = (batch.advantages[0] - penalty) / (1 + multipliers.sum())
+    return controller, penalised, per_cost("update/multiplier", multipliers)

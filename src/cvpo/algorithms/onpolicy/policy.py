@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from cvpo.algorithms.base import Key, Spec
-from cvpo.algorithms.config import OnPolicyConfig, require_at_least, require_positive
+from cvpo.algorithms.config import OnPolicyConfig, require_at_least, require_positive, setting
 from cvpo.algorithms.shared import networks
 from cvpo.algorithms.shared.distributions import Categorical, Gaussian, categorical_kl, gaussian_kl
 
@@ -21,17 +21,17 @@ ACTIVATIONS: dict[str, networks.Activation] = {"tanh": jnp.tanh, "relu": jax.nn.
 class PolicyConfig(OnPolicyConfig):
     """Settings of the policy and the value functions, common to the on-policy methods."""
 
-    hidden: tuple[int, ...] = (64, 64)
+    hidden: tuple[int, ...] = setting((64, 64), "training")
     """Widths of the hidden layers of every network."""
-    activation: Literal["tanh", "relu"] = "tanh"
+    activation: Literal["tanh", "relu"] = setting("tanh", "training")
     """Between the layers of every network."""
-    initial_scale: float = 0.6
+    initial_scale: float = setting(0.6, "policy")
     """Standard deviation of a continuous policy at the start; actions span [-1, 1]."""
-    minibatch_size: int = 500
+    minibatch_size: int = setting(500, "training")
     """Steps in a gradient step; a smaller rollout is one minibatch."""
-    value_epochs: int = 10
+    value_epochs: int = setting(10, "critics")
     """Passes over the rollout that fit the value functions."""
-    value_clip: float | None = None
+    value_clip: float | None = setting(None, "critics")
     """Bound on the change of a value in one iteration, in standard deviations of its targets."""
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class PolicyParams(NamedTuple):
     log_scale: jax.Array | None  # [d], the same in every state; None if discrete
 
 
-class Policy(NamedTuple):
+class StochasticPolicy(NamedTuple):
     """A stochastic policy as functions of its parameters.
 
     init(key) -> params
@@ -64,7 +64,7 @@ class Policy(NamedTuple):
     kl: Callable[[Any, Any], jax.Array]
 
 
-def make_policy(config: PolicyConfig, spec: Spec) -> Policy:
+def make_policy(config: PolicyConfig, spec: Spec) -> StochasticPolicy:
     activation = ACTIVATIONS[config.activation]
 
     def init(key: Key) -> PolicyParams:
@@ -92,4 +92,4 @@ def make_policy(config: PolicyConfig, spec: Spec) -> Policy:
             action = policy.mean if key is None else policy.sample(key, 1)[..., 0, :]
         return action, log_prob(policy, action)
 
-    return Policy(init, distribution, act, log_prob, categorical_kl if spec.discrete else gaussian_kl)
+    return StochasticPolicy(init, distribution, act, log_prob, categorical_kl if spec.discrete else gaussian_kl)

@@ -9,29 +9,30 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from cvpo.algorithms.base import Algorithm, Info, Key, Spec
-from cvpo.algorithms.config import require_at_least, require_between, require_positive
+from cvpo.algorithms.base import Algorithm, Key, Scalars, Spec
+from cvpo.algorithms.config import require_at_least, require_between, require_positive, setting
 from cvpo.algorithms.onpolicy.iteration import Batch, make_algorithm
-from cvpo.algorithms.onpolicy.lagrangian import MultiplierConfig, heeded, penalized_advantage
+from cvpo.algorithms.onpolicy.lagrangian import MultiplierConfig, constrained, penalized_advantage
 from cvpo.algorithms.onpolicy.policy import PolicyConfig, PolicyParams, make_policy
 from cvpo.algorithms.onpolicy.values import minibatches
-from cvpo.algorithms.shared import pid as lagrange
+from cvpo.algorithms.shared import pid
 
 
 @dataclass(frozen=True)
 class Config(PolicyConfig):
     """Settings of PPO."""
 
-    clip_ratio: float = 0.2
+    clip_ratio: float = setting(0.2, "policy")
     """How far a probability ratio may move from 1 before its gradient is cut."""
-    policy_epochs: int = 10
+    policy_epochs: int = setting(10, "policy")
     """Largest number of passes over the rollout that improve the policy."""
-    kl_stop: float = 0.02
+    kl_stop: float = setting(0.02, "policy")
     """No further pass once the last one's mean KL from the old policy exceeds this; inf: never."""
-    policy_learning_rate: float = 3e-4
-    entropy_bonus: float = 0.0
+    policy_learning_rate: float = setting(3e-4, "policy")
+    """Step size of the policy's optimiser (Adam)."""
+    entropy_bonus: float = setting(0.0, "policy")
     """Weight of the policy's entropy in its objective."""
-    max_gradient_norm: float = 0.5
+    max_gradient_norm: float = setting(0.5, "policy")
     """Clip the policy's gradient to this norm."""
 
     def __post_init__(self) -> None:
@@ -49,7 +50,7 @@ class LagConfig(Config, MultiplierConfig):
 
 class Memory(NamedTuple):
     optimizer: optax.OptState
-    controller: lagrange.PIDState
+    controller: pid.PIDState
 
 
 def clipped_objective(log_ratio: jax.Array, advantage: jax.Array, clip_ratio: float) -> jax.Array:
@@ -60,16 +61,16 @@ def clipped_objective(log_ratio: jax.Array, advantage: jax.Array, clip_ratio: fl
 
 def make(config: Config, spec: Spec) -> Algorithm:
     """PPO, or PPO-Lag if `config` has multipliers."""
-    spec = heeded(config, spec)
+    spec = constrained(config, spec)
     policy = make_policy(config, spec)
     optimizer = optax.chain(
         optax.clip_by_global_norm(config.max_gradient_norm), optax.adam(config.policy_learning_rate)
     )
 
     def init_memory(params: PolicyParams) -> Memory:
-        return Memory(optimizer.init(params), lagrange.pid_init(spec.num_costs))
+        return Memory(optimizer.init(params), pid.pid_init(spec.num_costs))
 
-    def improve(params: PolicyParams, memory: Memory, batch: Batch, key: Key) -> tuple[PolicyParams, Memory, Info]:
+    def improve(params: PolicyParams, memory: Memory, batch: Batch, key: Key) -> tuple[PolicyParams, Memory, Scalars]:
         controller, advantage, info = penalized_advantage(config, spec, memory.controller, batch)
 
         def loss(params: PolicyParams, rows: jax.Array) -> tuple[jax.Array, jax.Array]:

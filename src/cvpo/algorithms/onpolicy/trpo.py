@@ -10,28 +10,27 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from cvpo.algorithms.base import Algorithm, Info, Key, Spec
-from cvpo.algorithms.config import require_at_least, require_between, require_positive
+from cvpo.algorithms.base import Algorithm, Key, Scalars, Spec
+from cvpo.algorithms.config import require_at_least, require_between, require_positive, setting
 from cvpo.algorithms.onpolicy.iteration import Batch, make_algorithm
-from cvpo.algorithms.onpolicy.lagrangian import MultiplierConfig, heeded, penalized_advantage
-from cvpo.algorithms.onpolicy.policy import Policy, PolicyConfig, PolicyParams, make_policy
-from cvpo.algorithms.shared import pid as lagrange
-from cvpo.algorithms.shared import trust_region
+from cvpo.algorithms.onpolicy.lagrangian import MultiplierConfig, constrained, penalized_advantage
+from cvpo.algorithms.onpolicy.policy import PolicyConfig, PolicyParams, StochasticPolicy, make_policy
+from cvpo.algorithms.shared import pid, trust_region
 
 
 @dataclass(frozen=True)
 class Config(PolicyConfig):
     """Settings of TRPO."""
 
-    kl_limit: float = 0.01
+    kl_limit: float = setting(0.01, "policy")
     """Trust region: bound on the mean KL(old ‖ new) of an iteration."""
-    cg_iterations: int = 10
+    cg_iterations: int = setting(10, "policy")
     """Products with the Fisher matrix in the solution for the natural gradient."""
-    cg_damping: float = 0.1
+    cg_damping: float = setting(0.1, "policy")
     """Multiple of the identity added to the Fisher matrix."""
-    line_search_attempts: int = 10
+    line_search_attempts: int = setting(10, "policy")
     """Step lengths tried before the old policy is kept."""
-    line_search_shrink: float = 0.8
+    line_search_shrink: float = setting(0.8, "policy")
     """Ratio of a tried step length to the one before it."""
 
     def __post_init__(self) -> None:
@@ -57,7 +56,9 @@ class Region(NamedTuple):
     natural_gradients: jax.Array  # [k, P] the inverse of the Fisher matrix times them
 
 
-def make_region(config: Config, policy: Policy, old: PolicyParams, batch: Batch, advantages: jax.Array) -> Region:
+def make_region(
+    config: Config, policy: StochasticPolicy, old: PolicyParams, batch: Batch, advantages: jax.Array
+) -> Region:
     """A surrogate is the mean of ratio · advantage for one row of `advantages` [k, B]."""
     params, unravel = ravel_pytree(old)
 
@@ -84,12 +85,12 @@ def make_region(config: Config, policy: Policy, old: PolicyParams, batch: Batch,
 
 def make(config: Config, spec: Spec) -> Algorithm:
     """TRPO, or TRPO-Lag if `config` has multipliers."""
-    spec = heeded(config, spec)
+    spec = constrained(config, spec)
     policy = make_policy(config, spec)
 
     def improve(
-        params: PolicyParams, controller: lagrange.PIDState, batch: Batch, key: Key
-    ) -> tuple[PolicyParams, lagrange.PIDState, Info]:
+        params: PolicyParams, controller: pid.PIDState, batch: Batch, key: Key
+    ) -> tuple[PolicyParams, pid.PIDState, Scalars]:
         controller, advantage, info = penalized_advantage(config, spec, controller, batch)
         region = make_region(config, policy, params, batch, advantage[None])
         step = trust_region.natural_step(region.gradients[0], region.natural_gradients[0], config.kl_limit)
@@ -106,4 +107,4 @@ def make(config: Config, spec: Spec) -> Algorithm:
         info |= {"update/policy_loss": -surrogate, "update/line_search_fraction": fraction}
         return region.unravel(found), controller, info
 
-    return make_algorithm(config, spec, policy, improve, lambda params: lagrange.pid_init(spec.num_costs))
+    return make_algorithm(config, spec, policy, improve, lambda params: pid.pid_init(spec.num_costs))

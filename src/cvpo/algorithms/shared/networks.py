@@ -16,7 +16,7 @@ from cvpo.algorithms.shared.distributions import Categorical, Gaussian, Squashed
 Activation = Callable[[jax.Array], jax.Array]
 MLP = tuple[tuple[jax.Array, jax.Array], ...]
 
-# Standard deviations a policy may take, as a share of the action range's half width.
+# Smallest standard deviation of a policy, as a fraction of the action range's half width.
 MIN_SCALE = 1e-3
 
 

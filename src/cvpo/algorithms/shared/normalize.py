@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Algorithm, Info, Key, Spec, Transition
+from cvpo.algorithms.base import Algorithm, Key, Spec, Transition, UpdateMetrics
 
 CLIP = 10.0  # in deviations: an outlier must not blow up a network
 
@@ -37,10 +37,10 @@ def with_normalizer(inner: Algorithm, spec: Spec) -> Algorithm:
         moments = merge(moments, rollout.obs.reshape(-1, spec.obs_size))
         return moments, inner.observe(rest, scaled(moments, rollout))
 
-    def update(state: tuple[Moments, Any], batch: Transition, key: Key) -> tuple[tuple[Moments, Any], Info]:
+    def update(state: tuple[Moments, Any], batch: Transition, key: Key) -> tuple[tuple[Moments, Any], UpdateMetrics]:
         moments, rest = state
-        rest, info = inner.update(rest, scaled(moments, batch), key)
-        return (moments, rest), info
+        rest, metrics = inner.update(rest, scaled(moments, batch), key)
+        return (moments, rest), metrics
 
     return Algorithm(init, lambda state: (state[0], inner.policy(state[1])), act, update, observe, inner.describe)
 

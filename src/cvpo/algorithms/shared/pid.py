@@ -24,7 +24,7 @@ class PIDGains(NamedTuple):
 class PIDState(NamedTuple):
     """A controller's memory, part of the learner's state."""
 
-    integral: jax.Array  # [m] the integral's share of the multiplier, in [0, maximum]
+    integral: jax.Array  # [m] the integral part of the multiplier, in [0, maximum]
     smoothed: jax.Array  # [m] running mean of the cost; infinite before the first one
 
 

@@ -131,7 +131,7 @@ def certify(problem: Problem, x: Array, at: Tilt, divergence: Array | float = 0.
     slack = jnp.where(problem.usable, reached - objective * problem.denominator, 0.0)
     kl_slack = problem.kl_limit - at.kl
 
-    unit = spread_in_ball(problem.kl_limit)
+    unit = ball_radius(problem.kl_limit)
     primal = jnp.maximum(jnp.max(-slack) / unit, -kl_slack / problem.kl_limit)
     complementarity = multipliers * slack
 
@@ -147,6 +147,6 @@ def certify(problem: Problem, x: Array, at: Tilt, divergence: Array | float = 0.
     return Certificate(objective=objective, dual=dual, residual=residual, gap=gap)
 
 
-def spread_in_ball(kl_limit: Array) -> Array:
+def ball_radius(kl_limit: Array) -> Array:
     """How far an expectation of unit variance moves within the KL ball, to first order: the unit of the residuals."""
     return jnp.minimum(1.0, jnp.sqrt(2.0 * kl_limit))

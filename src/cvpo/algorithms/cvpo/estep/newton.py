@@ -14,10 +14,10 @@ from jax import Array
 from cvpo.algorithms.cvpo.estep.dual import (
     Problem,
     Tilt,
+    ball_radius,
     certify,
     combine,
     deviations,
-    spread_in_ball,
     tilt,
     value_and_gradient,
 )
@@ -80,7 +80,7 @@ def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
 
         # Hager and Zhang's test: near the minimum the values agree to rounding and only slopes can tell.
         before, after = jnp.dot(s.gradient, moved), jnp.dot(gradient, moved)
-        noise = 1e-6 * (jnp.abs(value) + spread_in_ball(problem.kl_limit))
+        noise = 1e-6 * (jnp.abs(value) + ball_radius(problem.kl_limit))
         decreased = value <= s.value + 1e-4 * before / jnp.dot(problem.denominator, s.x)
         level = (value <= s.value + noise) & (after <= -0.8 * before)
         accepted = decreased | level
@@ -197,7 +197,7 @@ def _moves(
     # once the limits are met at the present one: Newton's method reaches about as far as a change of one in the logits.
     deficit = problem.kl_limit - at.kl
     distance = jnp.max(jnp.abs(lengths[1]))
-    negligible = 0.5 * TARGET_RESIDUAL * spread_in_ball(problem.kl_limit) * jnp.sum(x)
+    negligible = 0.5 * TARGET_RESIDUAL * ball_radius(problem.kl_limit) * jnp.sum(x)
     coldest = jnp.minimum(deficit, at.shortfall) < negligible
     growing = jnp.dot(a, newton) > 0.5 * jnp.dot(problem.denominator, x)
     hold = (deficit > 0) & (coldest | (growing & (distance > 1.0)))

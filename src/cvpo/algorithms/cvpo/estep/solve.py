@@ -131,19 +131,19 @@ def _solve_batch(
     values = jnp.where(finite & supported, jnp.concatenate([reward[None], costs]), 0.0)
     centred, mean, rest = _centre(values, prior)
     levels = jnp.mean(mean + rest, axis=-1)
-    spread = _spread(centred, prior)
-    finite &= jnp.all(jnp.isfinite(spread))
-    unit = jnp.where(finite & (spread > 0), spread, 1.0)
+    deviation = _deviation(centred, prior)
+    finite &= jnp.all(jnp.isfinite(deviation))
+    unit = jnp.where(finite & (deviation > 0), deviation, 1.0)
     sign = jnp.ones_like(unit).at[1:].set(-1.0)
     features = jnp.where(finite, centred * (sign / unit)[:, None, None], 0.0)
 
     limited = finite & (limits < jnp.inf)
     room = _room(jnp.where(limited, limits, 0.0), mean[1:], rest[1:]) / unit[1:]
     room = jnp.where(limited, room, 0.0)
-    adjustable = limited & (spread[1:] > 0) & (room < jnp.inf)
-    rounding = TOLERANCE * dual.spread_in_ball(kl_limit)
+    adjustable = limited & (deviation[1:] > 0) & (room < jnp.inf)
+    rounding = TOLERANCE * dual.ball_radius(kl_limit)
     # A cost that is the same for all particles cannot be changed: it decides the flag and nothing else.
-    hopeless = jnp.any(limited & (spread[1:] == 0) & (room < 0))
+    hopeless = jnp.any(limited & (deviation[1:] == 0) & (room < 0))
 
     # Rooms relative to the worst keep the digits of large violations.
     worst = jnp.min(jnp.where(adjustable, room, jnp.inf))
@@ -153,7 +153,7 @@ def _solve_batch(
         prior=prior,
         offsets=jnp.concatenate([zero, jnp.where(adjustable, room, 0.0)]),
         denominator=jnp.concatenate([one, jnp.zeros_like(room)]),
-        usable=jnp.concatenate([spread[:1] > 0, adjustable]),
+        usable=jnp.concatenate([deviation[:1] > 0, adjustable]),
         kl_limit=kl_limit,
         floor=jnp.mean(jnp.min(jnp.where(supported, features[0], jnp.inf), axis=-1)),
     )
@@ -198,7 +198,7 @@ def _solve_batch(
     weights = prior * jnp.exp(at.log_ratio)
     eta = unit[0] / jnp.dot(problem.denominator, solution.x)
     multipliers = solution.x[1:] * eta / unit[1:]
-    informative = spread[0] > 0
+    informative = deviation[0] > 0
     return EStep(
         eta=jnp.where(finite, jnp.where(informative | violated, eta, 0.0), 0.0),
         multipliers=jnp.where(finite & (informative | violated), multipliers, 0.0),
@@ -249,7 +249,7 @@ def _centre(values: Array, prior: Array) -> tuple[Array, Array, Array]:
     return jnp.where(supported, centred - rest[..., None], 0.0), mean, rest
 
 
-def _spread(centred: Array, prior: Array) -> Array:
+def _deviation(centred: Array, prior: Array) -> Array:
     """Standard deviation [n] over particles within states; scaled first, as squares leave float32's range early."""
     largest = jnp.max(jnp.abs(centred), axis=(1, 2))
     scaled = centred / jnp.where(largest > 0, largest, 1.0)[:, None, None]

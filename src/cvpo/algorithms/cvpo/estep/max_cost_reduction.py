@@ -1,4 +1,4 @@
-"""How far a step within a KL ball can lower an expected value."""
+"""The largest reduction of an expected cost that a KL ball allows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RANGE = 2.5
 HALVINGS = 9
 
 
-def reach(values: jax.Array, log_prior: jax.Array, kl_limit: float) -> jax.Array:
+def max_cost_reduction(values: jax.Array, log_prior: jax.Array, kl_limit: float) -> jax.Array:
     """max_q mean_b (E_π[v] - E_q[v]) subject to mean_b KL(q || π) <= kl_limit, to about one percent from below.
 
     values and log_prior are [B, K], K particles at each of B states. The best q is π·exp(-v / τ); τ is found by
@@ -21,8 +21,8 @@ def reach(values: jax.Array, log_prior: jax.Array, kl_limit: float) -> jax.Array
     """
     prior = jnp.exp(log_prior)
     centred = values - (values * prior).sum(-1, keepdims=True)
-    spread = jnp.sqrt((centred**2 * prior).sum(-1).mean())
-    scaled = centred / jnp.where(spread > 0, spread, 1.0)
+    deviation = jnp.sqrt((centred**2 * prior).sum(-1).mean())
+    scaled = centred / jnp.where(deviation > 0, deviation, 1.0)
 
     def tilted(inverse: jax.Array) -> Tilt:
         return tilt(-inverse * scaled, prior, scaled[None])
@@ -35,4 +35,4 @@ def reach(values: jax.Array, log_prior: jax.Array, kl_limit: float) -> jax.Array
 
     normal = jnp.log(jnp.sqrt(2 * jnp.asarray(kl_limit)))
     inside, _ = jax.lax.fori_loop(0, HALVINGS, halve, (normal - RANGE, normal + RANGE))
-    return -tilted(jnp.exp(inside)).mean[0] * spread
+    return -tilted(jnp.exp(inside)).mean[0] * deviation

@@ -1,0 +1,45 @@
+"""The candidates of an E-step: actions that the old policy proposes, and what the critics think of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from cvpo.algorithms.base import Key, Params
+from cvpo.algorithms.cvpo.config import Config
+from cvpo.algorithms.cvpo.heads import Head
+from cvpo.algorithms.offpolicy.critics import Critics
+
+
+class Candidates(NamedTuple):
+    """K candidate actions at each of B states, for m costs."""
+
+    obs: jax.Array  # [B, o]
+    old: Any  # the old policy's distribution at these states
+    actions: jax.Array | None  # [B, K, d]; None: all choices of a discrete space
+    log_prior: jax.Array  # [B, K] the old policy's log weights of them
+    q_reward: jax.Array  # [B, K]
+    q_costs: jax.Array  # [m, B, K]
+
+    @property
+    def policy_reward(self) -> jax.Array:
+        """E_π[Q_r] [] under the old policy."""
+        return (self.q_reward * jnp.exp(self.log_prior)).sum(-1).mean()
+
+    @property
+    def policy_costs(self) -> jax.Array:
+        """E_π[Q_c] [m] under the old policy."""
+        return (self.q_costs * jnp.exp(self.log_prior)).sum(-1).mean(-1)
+
+
+def draw_candidates(
+    config: Config, head: Head, critics: Critics, critic_params: Any, old_actor: Params, obs: jax.Array, key: Key
+) -> Candidates:
+    """Candidates at `policy_states` of the observations [B, o], taken evenly from all of them."""
+    count = min(config.policy_states, config.batch_size)
+    obs = obs[jnp.arange(count) * len(obs) // count]
+    old = head.distribution(old_actor, obs)
+    actions, log_prior = head.candidates(old, key, config.particles)
+    return Candidates(obs, old, actions, log_prior, *critics.combine(critics.values(critic_params, obs, actions)))
