@@ -68,4 +68,4 @@ def make_config(
         raise BadValue(f"{name} has no preset {preset!r}{did_you_mean(preset, PRESETS[name])}")
     task = find_task(env) if preset == "default" else None
     of_task = OF_TASKS.get(name, {}).get(task.name, {}) if task else {}
-    return with_overrides(entry.config(), PRESETS[name][preset] | of_task | (overrides or {}))
+    return with_overrides(name, entry.config(), PRESETS[name][preset] | of_task | (overrides or {}))

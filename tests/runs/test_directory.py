@@ -275,13 +275,6 @@ def test_nothing_is_written_where_a_link_points_to(tmp_path):
     assert private.read_text() == "mine"
 
 
-def test_an_error_of_an_earlier_attempt_is_gone_in_the_next(tmp_path):
-    with_epochs(tmp_path, 1).close()
-    (tmp_path / "error.txt").write_text("simulator exploded")
-    RunDirectory.open(tmp_path).close()
-    assert not (tmp_path / "error.txt").exists()
-
-
 def test_a_damaged_line_is_named(tmp_path):
     with_epochs(tmp_path, 3).close()
     path = tmp_path / "metrics.jsonl"

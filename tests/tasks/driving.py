@@ -8,11 +8,13 @@ def drive_to(world, target, env=0):
     x, y, heading = world.pose(env)
     error = np.arctan2(target[1] - y, target[0] - x) - heading
     error = (error + np.pi) % (2 * np.pi) - np.pi
-    yaw_rate = world.physics.qvel[env, 2 if world.robot.model == "point.xml" else 5]
+    yaw_rate = world.physics.qvel[env, 2 if world.robot.senses == 12 else 5]
     turn = np.clip(2.0 * error - 0.5 * yaw_rate, -1, 1)
     ahead = max(0.0, np.cos(error)) ** 3
-    if world.robot.model == "point.xml":
+    if world.robot.senses == 12:
         return np.array([0.05 * ahead, turn])
+    # Safety Gym's Car turns left by its first wheel
+    turn = -turn if world.robot.model == "safety_car.xml" else turn
     # the wheels' torque saturates at 0.02, and half of it spins them
     return 0.006 * np.array([ahead - turn, ahead + turn])
 

@@ -55,7 +55,7 @@ def test_steering_to_the_left_is_positive(world):
 
 def test_the_reward_of_a_clockwise_lap_by_hand(world):
     put(world, 0.0, 6.0, 0.0, vx=2.0)
-    reward, _ = world.advance(np.zeros((1, 2)))
+    reward, _, _ = world.advance(np.zeros((1, 2)))
     x, y, vx, vy = world.physics.qpos[0, 0], world.physics.qpos[0, 1], *world.physics.qvel[0, :2]
     # at the top and moving right: p·(-vy, vx) = y·vx, one metre inside the circle
     assert reward[0] == pytest.approx(0.1 * (y * vx - x * vy) / (1 + abs(np.hypot(x, y) - 7)), rel=1e-12)
@@ -67,7 +67,7 @@ def test_the_reward_of_a_clockwise_lap_by_hand(world):
 @pytest.mark.parametrize(("x", "cost"), [(5.9, 0.0), (6.1, 1.0), (-5.9, 0.0), (-6.1, 1.0)])
 def test_leaving_the_safe_zone_costs(world, x, cost):
     put(world, x, 0.0, np.pi / 2)
-    _, events = world.advance(np.zeros((1, 2)))
+    _, _, events = world.advance(np.zeros((1, 2)))
     assert events["cost"][0] == events["cost_out_of_bounds"][0] == cost
 
 

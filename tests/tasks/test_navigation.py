@@ -3,11 +3,13 @@ import numpy as np
 import pytest
 from driving import drive_to, place
 
-from cvpo.tasks import TASKS, arena, placement, robots
+from cvpo.tasks import arena
 from cvpo.tasks.arena import load, navigation_model
+from cvpo.tasks.paper import PAPER
+from cvpo.tasks.robots import ROBOTS
 from cvpo.tasks.vector_env import TaskVectorEnv
 
-TASK_NAMES = [name for name in TASKS if not name.endswith("Circle")]
+TASK_NAMES = list(PAPER)
 
 
 def make(task, seed=0, **options):
@@ -90,7 +92,7 @@ def test_driving_into_a_hazard_costs_within_its_radius(task):
     hazard = world.hazards[0, 2].copy()
     violate(env, "cost_hazard", lambda: hazard)
     x, y, _ = world.pose(0)
-    assert np.hypot(*(world.hazards[0] - (x, y)).T).min() <= world.layout.hazard_radius
+    assert np.hypot(*(world.hazards[0] - (x, y)).T).min() <= world.task.of("hazards").size
 
 
 @pytest.mark.parametrize("task", TASK_NAMES)
@@ -121,7 +123,8 @@ def test_gremlins_circle_their_homes_in_simulated_seconds():
     for _ in range(7):
         env.step(np.zeros((1, 2)))
     orbit = 0.3 * np.array([np.sin(0.7), np.cos(0.7)])
-    np.testing.assert_allclose(env.world.gremlins[0], env.world.layout.gremlins + orbit, atol=1e-12)
+    homes = np.array(env.world.task.of("gremlins").places)
+    np.testing.assert_allclose(env.world.gremlins[0], homes + orbit, atol=1e-12)
 
 
 def test_after_a_press_the_buttons_neither_show_nor_cost_for_ten_steps():
@@ -154,7 +157,7 @@ def test_a_touch_is_a_contact_of_the_simulated_solids_in_any_sub_step(task):
     env = make(task)
     world, physics = env.world, env.world.physics
     model = physics.model
-    solids = {model.geom(f"button{i}").id: i for i in range(4)}
+    solids = {model.geom(f"buttons{i}").id: i for i in range(4)}
     data, touches = mujoco.MjData(model), 0
     rng = np.random.default_rng(1)
     for step in range(300):
@@ -162,7 +165,7 @@ def test_a_touch_is_a_contact_of_the_simulated_solids_in_any_sub_step(task):
             # near a button, facing it
             angle, (x, y) = rng.uniform(0, 2 * np.pi), world.buttons[0, rng.integers(4)]
             place(env, x + 0.4 * np.cos(angle), y + 0.4 * np.sin(angle), angle + np.pi)
-        physics_state, goal, cooldown = physics.state[0].copy(), world.goal[0], world._cooldown[0]
+        physics_state, goal, cooldown = physics.state[0].copy(), world.goal[0], world.cooldown[0]
         _, _, _, _, infos = env.step(np.array([[1.0, 0.2]]) if step % 3 else np.array([[0.3, 1.0]]))
 
         mujoco.mj_setState(model, data, physics_state, mujoco.mjtState.mjSTATE_FULLPHYSICS)
@@ -180,7 +183,7 @@ def test_a_touch_is_a_contact_of_the_simulated_solids_in_any_sub_step(task):
     assert touches > 20
 
 
-@pytest.mark.parametrize("robot", [robots.POINT, robots.CAR])
+@pytest.mark.parametrize("robot", ROBOTS.values(), ids=list(ROBOTS))
 def test_what_a_robot_feels_is_what_mujocos_sensors_read(robot):
     """Velocimeter, gyro and magnetometer at the robot's centre, against sensors added to the same model."""
     spec = load(robot.model)
@@ -199,7 +202,7 @@ def test_what_a_robot_feels_is_what_mujocos_sensors_read(robot):
         mujoco.mj_forward(model, data)
         felt = robot.feel(data.qpos[None], data.qvel[None], np.zeros((1, model.nv)))[0]
         np.testing.assert_allclose(felt[3:12], data.sensordata, atol=1e-12)
-        if robot is robots.CAR:
+        if robot.senses == 24:
             np.testing.assert_allclose(felt[12:15], data.qvel[8:11])
             ball = np.empty(9)
             mujoco.mju_quat2Mat(ball, data.qpos[9:13])
@@ -235,14 +238,14 @@ def test_random_places_overlap_nowhere_and_cost_nothing_at_the_start(task, optio
     for seed in (0, 100):
         env.reset(seed=seed)
         world = env.world
-        starts, layout = world.physics.qpos[:, :2], world.layout
+        starts, layout = world.physics.qpos[:, :2], world.task
         if "start" in options:
             assert len(np.unique(starts, axis=0)) == 20
         else:
-            assert (starts == layout.start).all()
+            assert (starts == layout.start[:2]).all()
         assert (np.ptp(world.buttons, axis=0) > 0).all() == ("layout" in options)
         if "layout" in options:
-            discs = [(world.hazards, layout.hazard_radius), (world.buttons, 0.1), (world._gremlin_homes, 0.4414)]
+            discs = [(world.hazards, layout.of("hazards").size), (world.buttons, 0.1), (world.gremlin_homes, 0.4414)]
             places = np.concatenate([discs[0][0], discs[1][0], discs[2][0]], axis=1)
             radii = np.concatenate([np.full(d[0].shape[1], d[1]) for d in discs])
             gaps = np.linalg.norm(places[:, :, None] - places[:, None], axis=-1) - radii - radii[:, None]
@@ -253,8 +256,8 @@ def test_random_places_overlap_nowhere_and_cost_nothing_at_the_start(task, optio
 
 
 def test_the_physics_model_has_the_robots_masses():
-    point = navigation_model(robots.POINT, placement.GOAL).body("robot").mass[0]
+    point = navigation_model(PAPER["Point-Goal"]).body("robot").mass[0]
     assert point == pytest.approx(4 / 3 * np.pi * 0.1**3 + 0.1**3, rel=1e-9)
-    car = navigation_model(robots.CAR, placement.GOAL)
+    car = navigation_model(PAPER["Car-Goal"])
     wheel = car.body("left_wheel").mass[0]
     assert wheel == pytest.approx(5 * np.pi * 0.05**2 * 0.05, rel=1e-9)

@@ -20,7 +20,7 @@ from cvpo import cli
 from cvpo.algorithms.offpolicy import sac
 from cvpo.envs.adapter import BadEnvironment
 from cvpo.envs.rollout import Diverged
-from cvpo.errors import UserError
+from cvpo.errors import BadValue, UserError
 from cvpo.policies.render import render
 from cvpo.runs.checkpoint import CheckpointError, CheckpointStore
 from cvpo.runs.directory import RunDirectoryError, read_config, read_metrics
@@ -154,7 +154,8 @@ cvpo.train(Bandit, steps=10**9, cost_limit=3.0, run_dir={str(tmp_path / "run")!r
         assert process.returncode == code, err
     else:
         assert "KeyboardInterrupt" in err  # a script stops as Python scripts do; the command exits with 130
-    assert f"stopped by {signal.Signals(number).name}" in out and "are saved" in out and "--resume" in out
+    assert f"stopped by {signal.Signals(number).name}" in out and "are saved" in out and "resume=True" in out
+    assert "stopping after this step" in out  # at once, whatever it was doing
     saved = len(cvpo.Run(tmp_path / "run").metrics())
     assert not processes or err.count("Traceback") == 1  # the script's own, none of an environment
     resumed = bandit(
@@ -284,7 +285,7 @@ def test_bad_settings(tmp_path, options, message):
 
 def test_settings_of_another_method_are_refused(tmp_path):
     for algorithm, settings in (("sac", sac.LagConfig()), ("sac-lag", sac.Config())):
-        with pytest.raises(TypeError, match=rf"{algorithm} takes .*sac\.(Lag)?Config, got .*sac\.(Lag)?Config"):
+        with pytest.raises(BadValue, match=rf"{algorithm} takes .*sac\.(Lag)?Config, got .*sac\.(Lag)?Config"):
             bandit(tmp_path, algorithm=algorithm, config=settings)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
+import numpy as np
+
 from cvpo.errors import BadValue, did_you_mean
 
 # How the command's help sorts the settings, everyday ones first.
@@ -153,20 +155,22 @@ def require_between(config: Any, low: float, high: float, *names: str) -> None:
 C = TypeVar("C")
 
 
-def with_overrides(config: C, overrides: Mapping[str, Any]) -> C:
-    """`config` with some fields replaced; unknown names and values of the wrong type are refused."""
+def with_overrides(owner: str, config: C, overrides: Mapping[str, Any]) -> C:
+    """The `config` of `owner` with some fields replaced; unknown names and values of the wrong type are refused."""
     hints = typing.get_type_hints(type(config))
     names = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]
     checked = {}
     for name, value in overrides.items():
         if name not in names:
-            raise BadValue(f"{type(config).__module__} has no setting {name!r}{did_you_mean(name, names)}")
+            raise BadValue(f"{owner} has no setting {name!r}{did_you_mean(name, names)}")
         checked[name] = _coerce(name, value, hints[name])
     return dataclasses.replace(config, **checked)  # type: ignore[type-var]
 
 
 def _coerce(name: str, value: Any, hint: Any) -> Any:
-    """`value` as the type of its field, so that JSON's lists and integers fit tuples and floats."""
+    """`value` as the type of its field, so that JSON's lists and numbers, and NumPy's, fit tuples, floats and ints."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
     options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     for option in options:
         origin = typing.get_origin(option)
@@ -178,6 +182,8 @@ def _coerce(name: str, value: Any, hint: Any) -> Any:
             return tuple(_coerce(name, item, typing.get_args(option)[0]) for item in value)
         if option is float and isinstance(value, (int, float)) and not isinstance(value, bool):
             return float(value)
+        if option is int and isinstance(value, float) and value.is_integer():
+            return int(value)  # 1e6
         if option in (int, bool, str) and type(value) is option:
             return value
     expected = " or ".join(getattr(option, "__name__", str(option)) for option in options)

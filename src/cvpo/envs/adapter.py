@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import multiprocessing
 import reprlib
 import signal
 from collections.abc import Callable, Sequence
@@ -15,13 +16,13 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from cvpo.envs.spaces import Layout, flatten, layout_of, size_of
-from cvpo.errors import did_you_mean
-from cvpo.tasks.table import TASKS, find_task
+from cvpo.errors import BadValue, did_you_mean
+from cvpo.tasks.table import TASKS, Task, find_task
 
 EnvSource = str | Callable[[], gym.Env]
 
 
-class BadEnvironment(ValueError):
+class BadEnvironment(BadValue):
     """An environment that cannot be learned from, with the reason and the remedy."""
 
 
@@ -133,13 +134,14 @@ class Environments:
         self.count, self.num_costs = count, num_costs
         task = find_task(source)
         # what makes the environment again: a task's name, whichever way it was asked for, or an id; None: a callable
-        self.source = task.name if task else source if isinstance(source, str) else None
+        self.source = task.source if task else source if isinstance(source, str) else None
         # One environment is made, looked at and stepped here, so that whatever is wrong shows before any training.
         make_one = partial(_make_one, source, num_costs, tuple(cost_keys), cost_required, episode_length)
         with contextlib.closing(make_one()) as probe:
             self.name = task.name if task else _name(probe)
-            built_in = find_task(probe.spec.id) if probe.spec else None  # of a callable too
-            self.episode_length = _time_limit(probe, built_in.episode_length if built_in else None)
+            built_in = getattr(probe.unwrapped, "task", None)  # of a callable too
+            own_length = built_in.episode_length if isinstance(built_in, Task) else None
+            self.episode_length = _time_limit(probe, own_length)
             self.layout: Layout = probe.get_wrapper_attr("layout")
             self._read_actions(probe.action_space)
             try:
@@ -156,7 +158,9 @@ class Environments:
         self._vector: gym.vector.VectorEnv
         if task is not None and episode_length is None and num_costs == 1 and not cost_keys:
             native = gym.VectorizeMode.VECTOR_ENTRY_POINT
-            self._vector = gym.make_vec(task.id, num_envs=count, vectorization_mode=native, threads=threads)
+            self._vector = gym.make_vec(
+                task.id, num_envs=count, vectorization_mode=native, threads=threads, **task.options
+            )
             self._cost_key = "cost"
         elif processes:
             # not fork: JAX has threads, and a forked thread pool deadlocks
@@ -255,7 +259,7 @@ def rescale(action: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray
 
 def check_known(source: EnvSource) -> None:
     """Refuse a name that is neither a task nor a Gymnasium id, which "module:id" has registered by an import."""
-    if isinstance(source, str) and source not in TASKS:
+    if isinstance(source, str) and not find_task(source):
         module, _, name = source.rpartition(":")
         try:
             if module:
@@ -274,7 +278,8 @@ def make_plain(source: EnvSource, **kwargs: Any) -> gym.Env:
         check_known(source)
         task = find_task(source)
         try:
-            return gym.make(task.id if task else source, disable_env_checker=True, **kwargs)
+            options = task.options | kwargs if task else kwargs
+            return gym.make(task.id if task else source, disable_env_checker=True, **options)
         except gym.error.Error as error:  # such as a missing package
             raise BadEnvironment(f"cannot make {source}: {error}") from error
     if not callable(source):
@@ -301,7 +306,8 @@ def _make_one(
 
 def _make_in_process(make: Callable[[], gym.Env]) -> gym.Env:
     """In a process of its own. Ctrl-C reaches it too, but it is the training process that says when to stop."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if multiprocessing.parent_process() is not None:  # the training process makes one too, to look at its spaces
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     return make()
 
 

@@ -10,12 +10,13 @@ import numpy as np
 
 from cvpo.algorithms.base import Algorithm, Spec, Transition, in_first_episode
 from cvpo.envs.adapter import Environments
+from cvpo.errors import UserError
 
 Act = Callable[[Any, np.ndarray, jax.Array | None, int], tuple[jax.Array, jax.Array]]
 Progress = Callable[[float], None]
 
 
-class Diverged(RuntimeError):
+class Diverged(UserError, RuntimeError):
     """A learner whose policy is no longer made of numbers."""
 
     def __init__(self, what: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from cvpo.algorithms.registry import lookup
 from cvpo.errors import did_you_mean
 from cvpo.experiments.spec import RunSpec
-from cvpo.tasks import TASKS
+from cvpo.tasks import PAPER_TASKS
 
 # The algorithm of each method, and its settings beyond the preset.
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -85,7 +85,7 @@ def paper_grid(
 ) -> list[RunSpec]:
     """The runs of the paper, or those of some tasks and methods; the first seed of all comes first."""
     chosen = SCALES[_known("scale", scale, SCALES)]
-    tasks = [_known("task", task, TASKS) for task in tasks or TASKS]
+    tasks = [_known("task", task, PAPER_TASKS) for task in tasks or PAPER_TASKS]
     methods = [_known("method", method, METHODS) for method in methods or METHODS]
     specs = []
     for seed in range(max(chosen.seeds, chosen.baseline_seeds) if seeds is None else seeds):
@@ -95,7 +95,7 @@ def paper_grid(
                     continue
                 algorithm, settings = METHODS[method]
                 replay = lookup(algorithm).config.off_policy
-                epoch = EPISODES * TASKS[task].episode_length
+                epoch = EPISODES * PAPER_TASKS[task].episode_length
                 asked = chosen.longer.get(task, chosen.steps) if replay else chosen.on_policy_steps
                 steps = -(-asked // epoch) * epoch  # whole epochs
                 specs.append(RunSpec(task, algorithm, steps, seed, preset=preset or chosen.preset, config=settings))

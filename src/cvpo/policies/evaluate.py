@@ -10,13 +10,15 @@ import numpy as np
 
 from cvpo.envs.adapter import Environments, EnvSource
 from cvpo.envs.rollout import evaluate_policy
+from cvpo.errors import BadValue
+from cvpo.policies import EVALUATION_EPISODES
 from cvpo.policies.policy import Policy, load
 
 
 def evaluate(
     policy: Policy | str | Path,
     env: EnvSource | None = None,
-    episodes: int = 10,
+    episodes: int = EVALUATION_EPISODES,
     seed: int = 0,
     *,
     trust: bool = False,
@@ -28,7 +30,7 @@ def evaluate(
     trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
     """
     if episodes < 1:
-        raise ValueError(f"episodes must be >= 1, got {episodes}")
+        raise BadValue(f"episodes must be >= 1, got {episodes}")
     policy = policy if isinstance(policy, Policy) else load(policy)
     trained = policy.info
     source = env if env is not None else policy.trained_on(trust)
@@ -39,7 +41,7 @@ def evaluate(
         theirs = {"observations": environments.layout, "actions": environments.action_layout()}
         for what, ours in (("observations", trained["layout"]), ("actions", trained["actions"])):
             if theirs[what] != ours:
-                raise ValueError(f"the policy was trained on {what} {ours}, {environments.name} has {theirs[what]}")
+                raise BadValue(f"the policy was trained on {what} {ours}, {environments.name} has {theirs[what]}")
         seeds = np.random.SeedSequence(seed).generate_state(episodes)
         reward, costs, _ = evaluate_policy(environments, policy.act, None, seeds)
     within = (costs <= np.array(limits)).all(-1)  # [episodes]

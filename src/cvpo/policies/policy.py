@@ -16,6 +16,7 @@ from cvpo.algorithms.shared.normalize import with_normalizer
 from cvpo.envs.adapter import Environments, rescale
 from cvpo.envs.rollout import make_act
 from cvpo.envs.spaces import Layout, flatten
+from cvpo.errors import BadValue, NotFound
 from cvpo.presets import make_config
 from cvpo.runs.array_file import Limits, read_arrays, write_arrays
 from cvpo.runs.directory import POLICY
@@ -45,7 +46,7 @@ class Policy:
     def __call__(self, observation: Any, deterministic: bool = True) -> np.ndarray:
         flat, batched = flatten(self._layout, observation)
         if not np.isfinite(flat).all():
-            raise ValueError(f"observation must be finite, got {observation}")
+            raise BadValue(f"observation must be finite, got {observation}")
         key = None
         if not deterministic:
             self._key, key = jax.random.split(self._key)
@@ -61,8 +62,8 @@ class Policy:
         """The name that makes the environment it was trained on; `trust`: even if that imports a module."""
         source: str | None = self.info["source"]
         if source is None:
-            raise ValueError(
-                f"the policy was trained on an environment that a callable made, {self.info['environment']}, which its "
+            raise BadValue(
+                f"the policy was trained on an environment that a function made, {self.info['environment']}, which its "
                 "name alone does not make again; pass env"
             )
         return require_trust(source, "the policy", trust)
@@ -102,7 +103,7 @@ def load(path: str | Path) -> Policy:
     if path.is_dir():
         path = path / FILE if (path / FILE).exists() else path / FILE.name
     if not path.exists():
-        raise FileNotFoundError(f"no policy at {path}; a run saves one at the end of each epoch")
+        raise NotFound(f"no policy at {path}; a run saves one at the end of each epoch")
     arrays, info = read_arrays(path, LIMITS, finite=True)
     limits = tuple(float(limit) for limit in info["spec"]["cost_limits"])
     spec = Spec(**info["spec"] | {"cost_limits": limits})

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from cvpo.envs.adapter import EnvSource, make_plain
+from cvpo.errors import BadValue
 from cvpo.policies.policy import load
 from cvpo.runs.directory import VIDEOS
 from cvpo.tasks.drawing.film import write_film
@@ -61,5 +62,5 @@ def render(
 def _frame(game: gym.Env) -> np.ndarray:
     frame = game.render()
     if not isinstance(frame, np.ndarray):
-        raise ValueError(f"the environment renders {type(frame).__name__}, not pictures; is its render mode rgb_array?")
+        raise BadValue(f"the environment renders {type(frame).__name__}, not pictures; is its render mode rgb_array?")
     return frame

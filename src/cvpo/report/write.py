@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from cvpo.errors import BadValue
 from cvpo.report.figures import draw_figures
 from cvpo.report.load import load_runs
 from cvpo.report.page import Picture, make_page
@@ -24,7 +25,7 @@ def write_report(paths: Sequence[str | Path], output: str | Path, *, formats: Se
     """
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
-        raise ValueError(f"formats must be among {', '.join(FORMATS)}, got {unknown[0]!r}")
+        raise BadValue(f"formats must be among {', '.join(FORMATS)}, got {unknown[0]!r}")
     runs, unread = load_runs(paths)
     if not runs:
         where = ", ".join(map(str, paths)) or "no directory"

@@ -92,9 +92,7 @@ class RunDirectory:
                 "run that was never stopped",
                 stacklevel=2,
             )
-        run = cls(path, _lock(path))
-        (path / ERROR).unlink(missing_ok=True)  # of the attempt before this one
-        return run
+        return cls(path, _lock(path))
 
     @property
     def config(self) -> dict[str, Any]:

@@ -12,6 +12,11 @@ class UntrustedCode(UserError, RuntimeError):
     """A file names a module, and nobody who runs this program has said that it may be imported."""
 
 
+def trust_flag(source: str) -> str:
+    """What a command must say to make this environment again, with a space before it; nothing if it imports nothing."""
+    return " --trust" if ":" in source else ""
+
+
 def require_trust(source: str, found_in: str | Path, trust: bool) -> str:
     """`source`, the name of an environment that was read from a file, if making it imports nothing new.
 

@@ -24,6 +24,9 @@ class Circle:
     """N worlds of Car-Circle; when an episode ends is for others to say."""
 
     extent = 10.5
+    follows = side_view = False
+    action_range = np.array([[-1.0, -1.0], [1.0, 1.0]])
+    observation_size = 8
 
     def __init__(self, rngs: list[np.random.Generator], threads: int):
         """`rngs` [N] holds each world's generator; the caller may replace them at any time."""
@@ -42,16 +45,16 @@ class Circle:
             x, y = radius * np.cos(angle), radius * np.sin(angle)
             self.physics.qpos[env, :3] = x, y, np.arctan2(-x, y)
 
-    def advance(self, actions: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """One control step under `actions` [N, 2] within [-1, 1]: rewards [N] and what happened, each [N]."""
-        controls = self.physics.controls
+    def advance(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+        """One step under `actions` [N, 2], clipped to [-1, 1]: rewards, who terminates, and what happened, each [N]."""
+        controls, actions = self.physics.controls, np.clip(actions, -1.0, 1.0)
         controls[:, :, 0:2] = wheel_speed(actions[:, 0])[:, None, None]
         controls[:, :, 2:4] = _FULL_LOCK * actions[:, 1, None, None]
         self.physics.step()
         x, y, vx, vy = self._motion()
         reward = 0.1 * (y * vx - x * vy) / (1.0 + np.abs(np.sqrt(x * x + y * y) - RADIUS))
         out = (np.abs(x) > SAFE_HALF_WIDTH).astype(float)
-        return reward, {"cost": out, "cost_out_of_bounds": out.copy()}
+        return reward, np.zeros(len(out), dtype=bool), {"cost": out, "cost_out_of_bounds": out.copy()}
 
     def observe(self) -> np.ndarray:
         """Observations [N, 8], float32."""

@@ -3,20 +3,22 @@
 import numpy as np
 
 BINS = 16
-RANGE = 3.0
 
 
-def lidar(forward: np.ndarray, left: np.ndarray, distance: np.ndarray, lidar_of: np.ndarray, lidars: int) -> np.ndarray:
+def lidar(
+    forward: np.ndarray, left: np.ndarray, distance: np.ndarray, lidar_of: np.ndarray, lidars: int, reach: float = 3.0
+) -> np.ndarray:
     """Readings of several lidars at once.
 
-    An object at distance d gives v = max(0, 3 - d) / 3 to the bin it falls in; with f its fraction across that bin, the
-    next bin gets f·v and the previous one (1 - f)·v. In each bin the largest value wins.
+    An object at distance d gives v = max(0, reach - d) / reach to the bin it falls in; with f its fraction across that
+    bin, the next bin gets f·v and the previous one (1 - f)·v. In each bin the largest value wins.
 
     Args:
       forward, left: [N, objects] each object's place along the robot's x and y axes (their scale does not matter).
       distance: [N, objects] its planar distance.
       lidar_of: [objects] which lidar sees it.
       lidars: how many there are.
+      reach: the distance beyond which nothing is seen.
 
     Returns:
       [N, lidars, 16]; bin 0 begins at the robot's x axis, the bins run counter-clockwise.
@@ -26,7 +28,7 @@ def lidar(forward: np.ndarray, left: np.ndarray, distance: np.ndarray, lidar_of:
     bins = np.floor(direction)
     # for the object's own bin, the next and the previous one
     values, places = np.empty((3, *distance.shape)), np.empty((3, *distance.shape), dtype=np.int64)
-    np.maximum(1.0 - distance / RANGE, 0.0, out=values[0])
+    np.maximum(1.0 - distance / reach, 0.0, out=values[0])
     np.multiply(direction - bins, values[0], out=values[1])
     np.subtract(values[0], values[1], out=values[2])
     places[0] = bins

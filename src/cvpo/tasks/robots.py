@@ -1,4 +1,4 @@
-"""The robots of the Goal and Button tasks: how they are placed, and what they feel."""
+"""The robots of the navigation tasks: how they are placed, and what they feel."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,20 +18,30 @@ class Robot:
       model: name of its MJCF file.
       on_floor: whether it rests on the floor by contact.
       reach: radius around its centre that no part of it leaves, in metres.
+      positions, velocities: how many entries of qpos and qvel it has.
+      senses: how many numbers it feels.
       forward: which way it drives at heading 0, in radians.
       place: (qpos [n, nq], position [n, 2], heading [n]) -> None, writes the pose.
       axes: (qpos [N, nq]) -> cos, sin [N] of its x axis on the plane, up to a common factor.
       feel: (qpos [N, nq], qvel [N, nv], acceleration [N, nv]) -> [N, ...]: accelerometer, velocimeter, gyro,
         magnetometer, then what the robot has of its own.
+      look: (qpos [N, nq], offset [N, objects, 2], distance [N, objects]) -> forward, left, distance of each object, as
+        the robot's lidars see it.
+      height: (qpos [N, nq]) -> the height of its centre, [N] or one for all.
     """
 
     model: str
     on_floor: bool
     reach: float
+    positions: int
+    velocities: int
+    senses: int
     forward: float
     place: Callable[[np.ndarray, np.ndarray, np.ndarray], None]
     axes: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
     feel: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    look: Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
+    height: Callable[[np.ndarray], np.ndarray | float]
 
 
 def rotation_matrix(quaternion: np.ndarray) -> np.ndarray:
@@ -106,5 +116,41 @@ def _feel_car(qpos: np.ndarray, qvel: np.ndarray, qacc: np.ndarray) -> np.ndarra
     return felt
 
 
-POINT = Robot("point.xml", False, 0.17, 0.0, _place_point, _point_axes, _feel_point)
-CAR = Robot("car.xml", True, 0.22, np.pi / 2, _place_car, _car_axes, _feel_car)
+def _look_along(axes: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]):
+    """Seen from a robot that stands upright."""
+
+    def look(qpos: np.ndarray, offset: np.ndarray, distance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        cos, sin = axes(qpos)
+        dx, dy = offset[..., 0], offset[..., 1]
+        return cos[:, None] * dx + sin[:, None] * dy, cos[:, None] * dy - sin[:, None] * dx, distance
+
+    return look
+
+
+def _look_tilted(qpos: np.ndarray, offset: np.ndarray, _: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Seen from the car as it stands: what lies on the floor, in the plane of its chassis."""
+    matrix = rotation_matrix(qpos[:, _ROOT_QUATERNION])[..., None]
+    dx, dy, dz = offset[..., 0], offset[..., 1], -qpos[:, 2:3]
+    forward = matrix[:, 0] * dx + matrix[:, 3] * dy + matrix[:, 6] * dz
+    left = matrix[:, 1] * dx + matrix[:, 4] * dy + matrix[:, 7] * dz
+    return forward, left, np.sqrt(forward * forward + left * left)
+
+
+def _point_height(qpos: np.ndarray) -> float:
+    return 0.1
+
+
+def _car_height(qpos: np.ndarray) -> np.ndarray:
+    return qpos[:, 2]
+
+
+_POINT = (_place_point, _point_axes, _feel_point, _look_along(_point_axes), _point_height)
+_FLAT_CAR = (_place_car, _car_axes, _feel_car, _look_along(_car_axes), _car_height)
+_CAR = (_place_car, _car_axes, _feel_car, _look_tilted, _car_height)
+
+ROBOTS: dict[str, Robot] = {
+    "Point": Robot("safety_point.xml", False, 0.17, 3, 3, 12, 0.0, *_POINT),
+    "Car": Robot("safety_car.xml", True, 0.24, 13, 11, 24, -np.pi / 2, *_CAR),
+    "PaperPoint": Robot("point.xml", False, 0.17, 3, 3, 12, 0.0, *_POINT),
+    "PaperCar": Robot("car.xml", True, 0.22, 13, 11, 24, np.pi / 2, *_FLAT_CAR),
+}

@@ -1,10 +1,13 @@
 """The single environment: the vector environment of one."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 
+from cvpo.tasks.table import Task
 from cvpo.tasks.vector_env import TaskVectorEnv
 
 
@@ -13,7 +16,7 @@ class TaskEnv(gymnasium.Env):
 
     metadata = {"render_modes": TaskVectorEnv.metadata["render_modes"], "render_fps": 10}  # noqa: RUF012
 
-    def __init__(self, task: str, **options: Any):
+    def __init__(self, task: str | Path | Mapping[str, Any] | Task, **options: Any):
         self.vector = TaskVectorEnv(task, 1, **options)
         self.metadata = {
             "render_modes": self.metadata["render_modes"],
@@ -28,14 +31,15 @@ class TaskEnv(gymnasium.Env):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Begin an episode; `seed=None` lets the generator run on."""
+        super().reset(seed=seed)
         observations, infos = self.vector.reset(seed=seed)
-        if seed is not None:
-            self._np_random_seed = seed
-        self._np_random = self.vector.rngs[0]
+        # Gymnasium's checks compare generators, which those of the legacy stream do not let them do
+        if not self.vector.legacy_stream:
+            self._np_random = self.vector.rngs[0]
         return observations[0], infos
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Step under `action` [2]; after the last step of an episode, call `reset`."""
+        """Step under `action`; after the last step of an episode, call `reset`."""
         observations, rewards, terminated, truncated, infos = self.vector.transition(np.asarray(action)[None])
         info = {key: value[0].item() for key, value in infos.items()}
         return observations[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info

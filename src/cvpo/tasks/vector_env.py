@@ -1,22 +1,20 @@
 """The vector environment: episodes, seeds and Gymnasium's interface around a task's worlds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from cvpo.tasks import placement, robots
-from cvpo.tasks.circle import Circle
+from cvpo.errors import BadValue
 from cvpo.tasks.drawing.pictures import Painter
-from cvpo.tasks.navigation import Navigation
-from cvpo.tasks.table import TASKS, Task
+from cvpo.tasks.generators import make_generator, pack_generator, unpack_generator
+from cvpo.tasks.table import Task, as_task
+from cvpo.tasks.worlds import draws_as_safety_gym, make_world
 
-_ROBOTS = {"Point": robots.POINT, "Car": robots.CAR}
-_LAYOUTS = {"Goal": placement.GOAL, "Button": placement.BUTTON}
 _PLACES = ("fixed", "random")
 _VIEWS = ("top", "3d")
 
@@ -37,7 +35,7 @@ class TaskVectorEnv(VectorEnv):
 
     def __init__(
         self,
-        task: str,
+        task: str | Path | Mapping[str, Any] | Task,
         num_envs: int = 1,
         *,
         start: str = "fixed",
@@ -50,33 +48,34 @@ class TaskVectorEnv(VectorEnv):
         """Make the environments.
 
         Args:
-          task: a name in `TASKS`.
+          task: a task, its name, or a description: a dict, JSON or the path of a TOML file.
           num_envs: N.
-          start: "random" draws the robot's place at each reset (Goal and Button).
-          layout: "random" draws the places of all objects at each reset (Goal and Button).
+          start: "random" draws the robot's place at each reset (the paper's Goal and Button).
+          layout: "random" draws the places of all objects at each reset (the paper's Goal and Button).
           threads: threads that share the physics; the results do not depend on it.
           render_mode: "rgb_array" or None.
           view: "top" draws from above without any graphics library; "3d" is MuJoCo's own picture and needs OpenGL.
           shown_limit: the cost limit that the view from above names; the task's own if not given.
         """
         if num_envs < 1:
-            raise ValueError(f"num_envs must be at least 1, got {num_envs}")
+            raise BadValue(f"num_envs must be at least 1, got {num_envs}")
         choices = (("start", start, _PLACES), ("layout", layout, _PLACES), ("view", view, _VIEWS))
         for option, value, known in choices:
             if value not in known:
-                raise ValueError(f"{option} must be one of {known}, got {value!r}")
+                raise BadValue(f"{option} must be one of {known}, got {value!r}")
         if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}")
-        self.task = TASKS[task]
+            raise BadValue(f"render_mode must be None or one of {self.metadata['render_modes']}, got {render_mode!r}")
+        self.task = as_task(task)
         self.num_envs = num_envs
         self.render_mode = render_mode
         self.single_observation_space = spaces.Box(-np.inf, np.inf, (self.task.observation_size,), np.float32)
-        self.single_action_space = spaces.Box(-1.0, 1.0, (self.task.action_size,), np.float32)
+        self.legacy_stream = draws_as_safety_gym(self.task)
+        self.rngs = [make_generator(None, self.legacy_stream) for _ in range(num_envs)]
+        self.world = make_world(self.task, self.rngs, threads, start=start, layout=layout)
+        low, high = self.world.action_range.astype(np.float32)
+        self.single_action_space = spaces.Box(low, high, dtype=np.float32)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-
-        self.rngs = [seeding.np_random()[0] for _ in range(num_envs)]
-        self.world = _make_world(self.task, self.rngs, threads, start=start, layout=layout)
         self.metadata = {**self.metadata, "render_fps": round(1 / self.world.step_seconds)}
         self._elapsed = np.zeros(num_envs, dtype=np.int64)
         self._started = False
@@ -98,33 +97,34 @@ class TaskVectorEnv(VectorEnv):
         else:
             seeds = list(seed)
         if len(seeds) != self.num_envs:
-            raise ValueError(f"a sequence of seeds needs one per environment: {self.num_envs}, got {len(seeds)}")
+            raise BadValue(f"a sequence of seeds needs one per environment: {self.num_envs}, got {len(seeds)}")
         for env in envs.tolist():
             if seeds[env] is not None:
-                self.rngs[env] = seeding.np_random(seeds[env])[0]
+                self.rngs[env] = make_generator(seeds[env], self.legacy_stream)
         if not self._started and len(envs) < self.num_envs:
-            raise ValueError("the first reset must be of all environments: leave reset_mask out")
+            raise BadValue("the first reset must be of all environments: leave reset_mask out")
         self._begin(envs)
         return self.world.observe(), {}
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Step all environments under `actions` [N, 2]; those whose episode ends begin the next one."""
+        """Step all environments under `actions` [N, a]; those whose episode ends begin the next one."""
         observations, rewards, terminated, truncated, infos = self.transition(actions)
-        if truncated.any():
+        ended = terminated | truncated
+        if ended.any():
             final_obs = np.full(self.num_envs, None, dtype=object)
             final_info: dict[str, Any] = {}
-            for env in np.flatnonzero(truncated):
+            for env in np.flatnonzero(ended):
                 final_obs[env] = observations[env].copy()
             for key, value in infos.items():
-                final_info[key] = np.where(truncated, value, np.zeros_like(value))
-                final_info[f"_{key}"] = truncated.copy()
-            self._begin(np.flatnonzero(truncated))
+                final_info[key] = np.where(ended, value, np.zeros_like(value))
+                final_info[f"_{key}"] = ended.copy()
+            self._begin(np.flatnonzero(ended))
             observations = self.world.observe()
             infos |= {
                 "final_obs": final_obs,
-                "_final_obs": truncated.copy(),
+                "_final_obs": ended.copy(),
                 "final_info": final_info,
-                "_final_info": truncated.copy(),
+                "_final_info": ended.copy(),
             }
         return observations, rewards, terminated, truncated, infos
 
@@ -132,12 +132,12 @@ class TaskVectorEnv(VectorEnv):
         """A step that leaves an ended episode at its end, for a caller that resets by itself."""
         if not self._started:
             raise RuntimeError("call reset() before step()")
-        rewards, infos = self.world.advance(self._checked_actions(actions))
+        rewards, terminated, infos = self.world.advance(self._checked_actions(actions))
         self._elapsed += 1
         truncated = self._elapsed >= self.task.episode_length
         if self._painter:
             self._painter.record(rewards, infos["cost"])
-        return self.world.observe(), rewards, np.zeros(self.num_envs, dtype=bool), truncated, infos
+        return self.world.observe(), rewards, terminated, truncated & ~terminated, infos
 
     @property  # type: ignore[misc]
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
@@ -149,19 +149,19 @@ class TaskVectorEnv(VectorEnv):
         return {
             **self.world.get_state(),
             "elapsed": self._elapsed.copy(),
-            "rng": np.array([_pack_generator(rng) for rng in self.rngs]),
+            "rng": np.array([pack_generator(rng) for rng in self.rngs]),
         }
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
         """Continue exactly from what `get_state` returned, of this or of an equally made environment."""
         if len(state["elapsed"]) != self.num_envs:
-            raise ValueError(
+            raise BadValue(
                 f"this state is of {len(state['elapsed'])} environments, but there are {self.num_envs}: "
                 f"make the environment with num_envs={len(state['elapsed'])}"
             )
         self._elapsed[:] = state["elapsed"]
         for rng, packed in zip(self.rngs, state["rng"], strict=True):
-            rng.bit_generator.state = _unpack_generator(packed)
+            unpack_generator(rng, packed)
         self.world.set_state(state)
         self._started = True
 
@@ -186,57 +186,15 @@ class TaskVectorEnv(VectorEnv):
         actions = np.asarray(actions, dtype=float)
         shape = (self.num_envs, self.task.action_size)
         if actions.shape != shape:
-            raise ValueError(f"actions must have shape {shape}, got {actions.shape}")
+            raise BadValue(f"actions must have shape {shape}, got {actions.shape}")
         if np.isnan(actions).any():
             env = int(np.isnan(actions).any(axis=1).argmax())
-            raise ValueError(f"actions must be numbers, got {actions[env].tolist()} for environment {env}")
-        return np.clip(actions, -1.0, 1.0)
+            raise BadValue(f"actions must be numbers, got {actions[env].tolist()} for environment {env}")
+        return actions
 
     def _checked_mask(self, mask: Any) -> np.ndarray:
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
-            raise ValueError(f"reset_mask must be a boolean array of shape ({self.num_envs},), got {mask!r}")
+            raise BadValue(f"reset_mask must be a boolean array of shape ({self.num_envs},), got {mask!r}")
         if not mask.any():
-            raise ValueError("reset_mask must choose at least one environment, got none")
+            raise BadValue("reset_mask must choose at least one environment, got none")
         return mask
-
-
-def _make_world(
-    task: Task, rngs: list[np.random.Generator], threads: int, *, start: str, layout: str
-) -> Navigation | Circle:
-    robot, goal = task.name.split("-")
-    if goal == "Circle":
-        if (start, layout) != ("fixed", "fixed"):
-            raise ValueError(
-                f"start and layout belong to the Goal and Button tasks, got start={start!r}, layout={layout!r}: "
-                f"leave them out, as {task.name} always draws its start from a ring"
-            )
-        return Circle(rngs, threads)
-    return Navigation(
-        _ROBOTS[robot],
-        _LAYOUTS[goal],
-        rngs,
-        threads,
-        random_start=start == "random",
-        random_layout=layout == "random",
-    )
-
-
-_WORD = (1 << 64) - 1
-
-
-def _pack_generator(rng: np.random.Generator) -> np.ndarray:
-    """The PCG64 generator's state, [6] uint64: two 128-bit numbers and the half-used draw."""
-    state: Any = rng.bit_generator.state
-    big = [state["state"]["state"], state["state"]["inc"]]
-    words = [half for number in big for half in (number >> 64, number & _WORD)]
-    return np.array([*words, state["has_uint32"], state["uinteger"]], dtype=np.uint64)
-
-
-def _unpack_generator(packed: np.ndarray) -> dict[str, Any]:
-    words = [int(word) for word in packed]
-    return {
-        "bit_generator": "PCG64",
-        "state": {"state": words[0] << 64 | words[1], "inc": words[2] << 64 | words[3]},
-        "has_uint32": words[4],
-        "uinteger": words[5],
-    }

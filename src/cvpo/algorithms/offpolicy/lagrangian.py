@@ -18,6 +18,7 @@ from cvpo.algorithms.config import require_at_least, require_between, require_po
 from cvpo.algorithms.offpolicy.critics import CriticConfig, Critics, CriticState, learned_steps
 from cvpo.algorithms.shared import pid
 from cvpo.algorithms.shared.returns import threshold_factor
+from cvpo.errors import BadValue
 from cvpo.metric_names import per_cost
 
 
@@ -80,7 +81,7 @@ def constrained(config: CriticConfig, spec: Spec) -> Spec:
 
 def require_continuous(method: str, spec: Spec) -> None:
     if spec.discrete:
-        raise ValueError(
+        raise BadValue(
             f"{method} needs continuous actions, got a Discrete space of {spec.action_size} choices; "
             "cvpo and ppo-lag learn these"
         )

@@ -20,6 +20,7 @@ from cvpo.algorithms.offpolicy import lagrangian
 from cvpo.algorithms.offpolicy.critics import CriticConfig, CriticState, make_critics
 from cvpo.algorithms.shared import networks
 from cvpo.algorithms.shared.distributions import Gaussian
+from cvpo.errors import BadValue
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Config(CriticConfig):
         require_at_least(self, 0, "target_noise", "target_noise_clip")
         require_at_least(self, 1, "policy_delay")
         if self.retrace:
-            raise ValueError(
+            raise BadValue(
                 "retrace weighs actions by their density, which a deterministic policy does not have, "
                 "got retrace=True; set n_step alone, or use cvpo or sac"
             )

@@ -3,35 +3,41 @@
 import mujoco
 import numpy as np
 
+from cvpo.errors import Unavailable
 from cvpo.tasks.shapes import Disc, Polygon, Shape
 
 _SIZE = 480
-_COLOURS = {"hazard": (0.9, 0.35, 0.28, 0.5), "goal": (0.18, 0.68, 0.4, 0.6)}
+_COLOURS = {"hazard": (0.9, 0.35, 0.28, 0.5), "goal": (0.18, 0.68, 0.4, 0.6), "track": (0.18, 0.68, 0.4, 0.25)}
 
 
 class Camera:
-    """Looks at a world from above its edge."""
+    """Looks at a world from above its edge, or at a robot from its side."""
 
-    def __init__(self, model: mujoco.MjModel, extent: float):
+    def __init__(self, model: mujoco.MjModel, extent: float, side: bool = False):
         try:
             self._renderer = mujoco.Renderer(model, _SIZE, _SIZE)
         except Exception as error:
-            raise RuntimeError(
+            raise Unavailable(
                 f"the 3D picture needs OpenGL, which is not available here ({error}). Use view='top', which "
                 "needs none, or install a GL library and choose it before Python starts: MUJOCO_GL=egl "
                 "(GPU or Mesa), MUJOCO_GL=osmesa (software) or MUJOCO_GL=glfw (with a display)"
             ) from error
-        # the worlds have no lamps of their own
-        model.vis.headlight.ambient[:], model.vis.headlight.diffuse[:] = 0.45, 0.6
         self._extent = extent
+        # Gymnasium's models have lamps and a floor of their own
+        self._own_floor = not model.nlight
+        if self._own_floor:
+            model.vis.headlight.ambient[:], model.vis.headlight.diffuse[:] = 0.45, 0.6
         self._view = mujoco.MjvCamera()
-        self._view.distance, self._view.elevation, self._view.azimuth = 2.6 * extent, -50.0, 90.0
+        elevation, self._lookat_height = (-15.0, 0.8) if side else (-50.0, 0.0)
+        self._view.distance, self._view.elevation, self._view.azimuth = 2.6 * extent, elevation, 90.0
 
-    def picture(self, data: mujoco.MjData, marks: list[Shape]) -> np.ndarray:
-        """[480, 480, 3] bytes."""
+    def picture(self, data: mujoco.MjData, marks: list[Shape], middle: tuple[float, float]) -> np.ndarray:
+        """[480, 480, 3] bytes, of what is around `middle`."""
+        self._view.lookat[:2], self._view.lookat[2] = middle, self._lookat_height
         self._renderer.update_scene(data, self._view)
-        floor = [1.5 * self._extent, 1.5 * self._extent, 0.001]
-        self._add(mujoco.mjtGeom.mjGEOM_BOX, floor, [0.0, 0.0, -0.002], (0.93, 0.94, 0.95, 1.0))
+        if self._own_floor:
+            floor = [4.0 * self._extent, 4.0 * self._extent, 0.001]
+            self._add(mujoco.mjtGeom.mjGEOM_BOX, floor, [*middle, -0.002], (0.93, 0.94, 0.95, 1.0))
         for mark in marks:
             colour = _COLOURS.get(mark.look)
             match mark:

@@ -2,19 +2,18 @@
 
 import numpy as np
 
-from cvpo.tasks.circle import Circle
 from cvpo.tasks.drawing import topdown
 from cvpo.tasks.drawing.camera import Camera
-from cvpo.tasks.navigation import Navigation
 from cvpo.tasks.table import Task
+from cvpo.tasks.worlds import World
 
 
 class Painter:
     """Remembers the episodes as they run, and draws them."""
 
-    def __init__(self, task: Task, world: Navigation | Circle, view: str, cost_limit: float):
+    def __init__(self, task: Task, world: World, view: str, cost_limit: float):
         self._task, self._world, self._cost_limit = task, world, cost_limit
-        self._camera = Camera(world.physics.model, world.extent) if view == "3d" else None
+        self._camera = Camera(world.physics.model, world.extent, world.side_view) if view == "3d" else None
         num_envs = len(world.physics.state)
         self._trails: list[list[tuple[float, float, float]]] = [[] for _ in range(num_envs)]
         self._reward, self._cost = np.zeros(num_envs), np.zeros(num_envs)
@@ -45,9 +44,12 @@ class Painter:
         world = self._world
         data, marks = world.physics.snapshot(env), world.marks(env)
         if self._camera:
-            return self._camera.picture(data, marks)
+            middle = world.pose(env)[:2] if world.follows else (0.0, 0.0)
+            return self._camera.picture(data, marks, middle)
         trail = self._trails[env]
         score = f"reward {self._reward[env]:.1f}    cost {self._cost[env]:.0f} of {self._cost_limit:g}"
         caption = (f"{self._task.name}    step {max(len(trail) - 1, 0)}", score)
         pose, model = world.pose(env), world.physics.model
-        return topdown.draw(model, data, marks, pose, np.array(trail), world.extent, caption)
+        return topdown.draw(
+            model, data, marks, pose, np.array(trail), world.extent, caption, follow=world.follows, side=world.side_view
+        )

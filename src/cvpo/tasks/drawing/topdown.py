@@ -1,4 +1,4 @@
-"""The picture from above, drawn by pillow alone."""
+"""The picture from above or from the side, drawn by pillow alone."""
 
 import functools
 
@@ -22,6 +22,11 @@ _COST = (214, 48, 49)
 _TRAIL = (60, 120, 200)
 _BACKGROUND = (232, 234, 237)
 _GRID = (218, 221, 226)
+_FLOOR = (140, 147, 160)
+# How much a picture from the side shows below the floor, in metres.
+_BELOW_FLOOR = 0.4
+# A cylinder whose axis is shorter than that in the picture stands upright.
+_UPRIGHT = 0.1
 
 # look -> fill and outline (or None), red green blue alpha
 _LOOKS: dict[str, tuple[tuple[int, ...] | None, tuple[int, ...] | None]] = {
@@ -45,8 +50,11 @@ def draw(
     trail: np.ndarray,
     extent: float,
     caption: tuple[str, str],
+    *,
+    follow: bool = False,
+    side: bool = False,
 ) -> np.ndarray:
-    """A picture [SIZE + caption, SIZE, 3] bytes of the world seen from above.
+    """A picture [SIZE + caption, SIZE, 3] bytes of the world seen from above, or from the side.
 
     Args:
       model, data: what is simulated; every coloured geom is drawn as the shape it has from above.
@@ -55,38 +63,57 @@ def draw(
       trail: [T, 3] where the robot was, x and y, and each step's cost; the last row is now.
       extent: half the side of the square that is shown, in metres; more is shown when the robot leaves it.
       caption: text at the left and at the right of the lower edge.
+      follow: keep the robot in the middle of the picture.
+      side: look along y: the picture shows x and z, from a little below the floor on.
     """
-    side = SIZE * _SCALE
-    shown = max(extent, _MARGIN * max(abs(pose[0]), abs(pose[1])))
-    image = Image.new("RGB", (side, side + _CAPTION * _SCALE), _BACKGROUND)
-    canvas = _Canvas(ImageDraw.Draw(image, "RGBA"), side / (2.0 * shown), shown)
+    width = SIZE * _SCALE
+    shown = extent if follow else max(extent, _MARGIN * max(abs(pose[0]), abs(pose[1])))
+    middle = (pose[0], shown - _BELOW_FLOOR) if side else pose[:2] if follow else (0.0, 0.0)
+    image = Image.new("RGB", (width, width + _CAPTION * _SCALE), _BACKGROUND)
+    canvas = _Canvas(ImageDraw.Draw(image, "RGBA"), width / (2.0 * shown), shown, middle, side)
     canvas.grid()
     for mark in marks:
         canvas.shape(mark)
     canvas.trail(trail)
-    for geom in sorted(range(model.ngeom), key=lambda geom: data.geom_xpos[geom, 2]):
+    depth = -data.geom_xpos[:, 1] if side else data.geom_xpos[:, 2]
+    for geom in sorted(range(model.ngeom), key=lambda geom: depth[geom]):
         canvas.geom(model, data, geom)
-    canvas.arrow(*pose, _ARROW * extent)
+    if not side:
+        canvas.arrow(*pose, _ARROW * extent)
     costly = bool(len(trail)) and trail[-1, 2] > 0
     if costly:
-        canvas.flash(side)
-    canvas.caption(side, caption, costly)
+        canvas.flash(width)
+    canvas.caption(width, caption, costly)
     return np.asarray(image.resize((SIZE, SIZE + _CAPTION), Image.Resampling.BOX))
 
 
 class _Canvas:
-    """Draws in metres."""
+    """Draws in metres, around `middle`."""
 
-    def __init__(self, pen: ImageDraw.ImageDraw, pixels_per_metre: float, extent: float):
-        self.pen, self.zoom, self.extent = pen, pixels_per_metre, extent
+    def __init__(
+        self,
+        pen: ImageDraw.ImageDraw,
+        pixels_per_metre: float,
+        extent: float,
+        middle: tuple[float, float],
+        side: bool,
+    ):
+        self.pen, self.zoom, self.extent, self.middle = pen, pixels_per_metre, extent, middle
+        # the axes of the world that the picture shows
+        self.axes = [0, 2] if side else [0, 1]
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        return (x + self.extent) * self.zoom, (self.extent - y) * self.zoom
+        return (x - self.middle[0] + self.extent) * self.zoom, (self.extent - (y - self.middle[1])) * self.zoom
 
     def grid(self) -> None:
-        for line in range(int(-self.extent), int(self.extent) + 1):
-            self.pen.line([self.at(line, -self.extent), self.at(line, self.extent)], _GRID, _SCALE)
-            self.pen.line([self.at(-self.extent, line), self.at(self.extent, line)], _GRID, _SCALE)
+        left, bottom = self.middle[0] - self.extent, self.middle[1] - self.extent
+        right, top = self.middle[0] + self.extent, self.middle[1] + self.extent
+        for line in range(int(left), int(right) + 1):
+            self.pen.line([self.at(line, bottom), self.at(line, top)], _GRID, _SCALE)
+        for line in range(int(bottom), int(top) + 1):
+            self.pen.line([self.at(left, line), self.at(right, line)], _GRID, _SCALE)
+        if self.axes == [0, 2]:
+            self.pen.line([self.at(left, 0.0), self.at(right, 0.0)], _FLOOR, 2 * _SCALE)
 
     def shape(self, shape: Shape) -> None:
         fill, outline = _LOOKS[shape.look]
@@ -111,8 +138,8 @@ class _Canvas:
 
     def geom(self, model: mujoco.MjModel, data: mujoco.MjData, geom: int) -> None:
         colour = tuple(int(255 * channel) for channel in model.geom_rgba[geom])
-        x, y, _ = data.geom_xpos[geom]
-        size, rotation = model.geom_size[geom], data.geom_xmat[geom].reshape(3, 3)
+        x, y = data.geom_xpos[geom, self.axes]
+        size, rotation = model.geom_size[geom], data.geom_xmat[geom].reshape(3, 3)[self.axes]
         edge = (*(int(0.7 * channel) for channel in colour[:3]), 255)
         match model.geom_type[geom]:
             case _ if not colour[3]:
@@ -120,11 +147,23 @@ class _Canvas:
             case mujoco.mjtGeom.mjGEOM_SPHERE:
                 self.disc(x, y, size[0], colour, edge, _SCALE)
             case mujoco.mjtGeom.mjGEOM_BOX:
-                self.rectangle(x, y, size[0] * rotation[:2, 0], size[1] * rotation[:2, 1], colour, edge)
+                self.rectangle(x, y, size[0] * rotation[:, 0], size[1] * rotation[:, 1], colour, edge)
+            case mujoco.mjtGeom.mjGEOM_CYLINDER if np.linalg.norm(rotation[:, 2]) < _UPRIGHT:
+                self.disc(x, y, size[0], colour, edge, _SCALE)
             case mujoco.mjtGeom.mjGEOM_CYLINDER:
                 # a wheel: its axle lies in the plane, and it rolls across it
-                axle = rotation[:2, 2]
+                axle = rotation[:, 2]
                 self.rectangle(x, y, size[1] * axle, size[0] * np.array([-axle[1], axle[0]]), colour, edge)
+            case mujoco.mjtGeom.mjGEOM_CAPSULE:
+                half = size[1] * rotation[:, 2]
+                self.capsule(np.array([x, y]), half, size[0] + _SCALE / self.zoom, edge)
+                self.capsule(np.array([x, y]), half, size[0], colour)
+
+    def capsule(self, middle: np.ndarray, half: np.ndarray, radius: float, fill) -> None:
+        ends = middle - half, middle + half
+        self.pen.line([self.at(*end) for end in ends], fill, round(2 * radius * self.zoom))
+        for end in ends:
+            self.disc(end[0], end[1], radius, fill)
 
     def rectangle(self, x: float, y: float, half_a: np.ndarray, half_b: np.ndarray, fill, outline) -> None:
         corners = [half_a + half_b, half_a - half_b, -half_a - half_b, -half_a + half_b]
@@ -135,11 +174,11 @@ class _Canvas:
         corners = [self.at(x + length * np.cos(a), y + length * np.sin(a)) for a in (tip, left, right)]
         self.pen.polygon(corners, (255, 255, 255, 230))
 
-    def flash(self, side: int) -> None:
-        self.pen.rectangle((0, 0, side - 1, side - 1), None, (*_COST, 220), 5 * _SCALE)
+    def flash(self, width: int) -> None:
+        self.pen.rectangle((0, 0, width - 1, width - 1), None, (*_COST, 220), 5 * _SCALE)
 
-    def caption(self, side: int, caption: tuple[str, str], costly: bool) -> None:
-        self.pen.rectangle((0, side, side, side + _CAPTION * _SCALE), (255, 255, 255, 255))
-        font, middle = _font(15 * _SCALE), side + _CAPTION * _SCALE / 2
+    def caption(self, width: int, caption: tuple[str, str], costly: bool) -> None:
+        self.pen.rectangle((0, width, width, width + _CAPTION * _SCALE), (255, 255, 255, 255))
+        font, middle = _font(15 * _SCALE), width + _CAPTION * _SCALE / 2
         self.pen.text((12 * _SCALE, middle), caption[0], _INK, font, "lm")
-        self.pen.text((side - 12 * _SCALE, middle), caption[1], _COST if costly else _INK, font, "rm")
+        self.pen.text((width - 12 * _SCALE, middle), caption[1], _COST if costly else _INK, font, "rm")
