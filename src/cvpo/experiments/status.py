@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -44,7 +45,8 @@ class Status:
 
     def fail(self, error: str) -> None:
         self.state, self.error = "failed", error
-        write_text(self.directory / ERROR, error.rstrip() + "\n")
+        with contextlib.suppress(OSError):  # a full disk ends this run, not the sweep
+            write_text(self.directory / ERROR, error.rstrip() + "\n")
 
     def died(self, reason: str, retries: int) -> None:
         """Its process is gone: it waits for another one, unless that has happened too often."""

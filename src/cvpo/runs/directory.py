@@ -41,6 +41,7 @@ VIDEOS = "videos"
 SPEC, FINISHED, WORKER_LOG = "spec.json", "finished.json", "worker.log"
 ERROR = "error.txt"
 LOCK = ".lock"
+_LARGEST_CONFIG = 1_000_000  # bytes
 _PARTS = (METRICS, CHECKPOINTS, POLICY, TENSORBOARD, CONFIG)
 _CONFIG_FIELDS: dict[str, type | tuple[type, ...]] = {
     "env": str, "source": (str, type(None)), "algorithm": str, "steps": int, "seed": int, "cost_limit": list,
@@ -162,9 +163,12 @@ def read_config(path: str | Path) -> dict[str, Any]:
     """The settings of the run in directory `path`, with its "provenance". Anybody may have written them."""
     file = Path(path) / CONFIG
     try:
-        content = file.read_bytes()
+        size = file.stat().st_size
+        content = file.read_bytes() if size <= _LARGEST_CONFIG else b""
     except OSError as error:
         raise RunDirectoryError(f"{path} holds no run: cannot read {CONFIG} ({error.strerror})") from error
+    if size > _LARGEST_CONFIG:
+        raise RunDirectoryError(f"{file} has {size:,} bytes; the settings of a run have at most {_LARGEST_CONFIG:,}")
     config = require_fields(parse_json(content, file), _CONFIG_FIELDS, file)
     require_fields(config["provenance"], {"id": str, "versions": dict}, f"the provenance of {file}")
     for limit in config["cost_limit"]:

@@ -31,6 +31,7 @@ def parse_json(text: str | bytes, where: object) -> Any:
     try:
         text = text if isinstance(text, str) else text.decode()
         value = json.loads(text)
+        _check_depth(value)
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()  # half a character can be escaped, and written nowhere
         # most texts have nothing to restore, and looking at each of their values takes longer than parsing them
@@ -43,6 +44,15 @@ def parse_json(text: str | bytes, where: object) -> Any:
         raise BadFile(f"{where} is not JSON ({error})") from None
     except RecursionError:
         raise BadFile(f"{where} is nested too deeply") from None
+
+
+def _check_depth(value: Any, left: int = 50) -> None:
+    """Nothing that this package writes is nested much, and whoever reads what is nested more runs out of stack."""
+    if isinstance(value, (dict, list)):
+        if not left:
+            raise RecursionError
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_depth(item, left - 1)
 
 
 def require_fields(values: Any, fields: Mapping[str, type | tuple[type, ...]], where: object) -> dict[str, Any]:

@@ -15,6 +15,10 @@ from cvpo.runs.directory import ERROR, WORKER_LOG
 GRACE_SECONDS = 30  # to the next point at which a run can be left; compiling may take that long
 
 
+RAISED = 3
+"""The worker's exit code after an error of the run itself, which another attempt would meet again."""
+
+
 class Outcome(NamedTuple):
     """How a process ended: the run is done, it raised an error, or the process was gone without a word."""
 
@@ -23,18 +27,27 @@ class Outcome(NamedTuple):
 
 
 class WorkerProcess:
-    """A process that trains the run whose spec.json is in `directory`, on cores of its own."""
+    """A process that trains the run whose spec.json is in `directory`, on cores of its own.
 
-    def __init__(self, directory: Path, cores: int) -> None:
+    temporary: the directory is a copy, of no use when the process that starts this one is gone.
+    """
+
+    def __init__(self, directory: Path, cores: int, temporary: bool = False) -> None:
         self._directory = directory
         (directory / ERROR).unlink(missing_ok=True)
         self._claim = CoreClaim(cores)
-        command = [sys.executable, "-m", "cvpo.experiments.backends.worker", str(directory)]
-        with self._claim.inherited(), (directory / WORKER_LOG).open("ab") as log:
-            # A session of its own: a Ctrl-C in the terminal is for the sweep, which then ends its workers in order.
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
-            )
+        # -P: `-m` alone would put the current directory before everything that is installed
+        command = [sys.executable, "-P", "-m", "cvpo.experiments.backends.worker", str(directory)]
+        command += ["--temporary"] if temporary else []
+        try:
+            with self._claim.inherited(), (directory / WORKER_LOG).open("ab") as log:
+                # A session of its own: a Ctrl-C in the terminal is for the sweep, which then ends its workers in order.
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+                )
+        except OSError:
+            self._claim.release()
+            raise
 
     def poll(self) -> Outcome | None:
         """How it ended; None while it runs."""
@@ -44,8 +57,9 @@ class WorkerProcess:
         self._release()
         if code == 0:
             return Outcome("done")
-        if (self._directory / ERROR).exists():
-            return Outcome("failed", (self._directory / ERROR).read_text())
+        if code == RAISED:
+            error = self._directory / ERROR
+            return Outcome("failed", error.read_text() if error.exists() else f"an error{self._end_of_log(30)}")
         cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return Outcome("died", f"{cause}{self._end_of_log()}")
 
