@@ -80,8 +80,10 @@ _LEVELS: dict[str, dict] = {
 
 def _task(robot: str, level: dict) -> NavigationTask:
     objects = level.get("objects", ()) + ((BOXES[robot],) if level["reward"] == "push" else ())
-    costly = [of_kind.kind for of_kind in objects if of_kind.cost] + ["walls"] * bool(level.get("walls", Walls()).places())
-    summary = f"{robot}: {level['summary']}; {', '.join(costly) or 'nothing'} costs"
+    costly = [of_kind.kind for of_kind in objects if of_kind.cost] + ["walls"] * bool(
+        level.get("walls", Walls()).places()
+    )
+    summary = f"{robot}: {level['summary']} (cost: {', '.join(costly) or 'none'})"
     return NavigationTask(robot=robot, **{**level, "objects": objects, "summary": summary})
 
 
