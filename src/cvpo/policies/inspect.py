@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cvpo.envs.adapter import EnvSource
+from cvpo.envs.sources import EnvSource
 from cvpo.errors import BadValue, UserError
 from cvpo.policies.episodes import Moment, Progress, episode_seeds, open_environments, run_episodes
 from cvpo.policies.files import Which
@@ -54,6 +54,7 @@ def inspect(
     films: int = 2,
     trajectories: bool = False,
     which: Which = "newest",
+    trust: bool = False,
     progress: Progress = lambda fraction: None,
 ) -> list[Path]:
     """Write pictures and films of what is unsafe in a policy's episodes, and return the files.
@@ -67,7 +68,7 @@ def inspect(
         raise BadValue(f"episodes must be >= 1 and films >= 0, got {episodes} and {films}")
     policy = load(run, which)
     folder = Path(output) if output is not None else Path(run) / "inspect"
-    source = env if env is not None else policy.trained_on()
+    source = env if env is not None else policy.trained_on(trust)
     policy.seed(seed)
     seeds = episode_seeds(seed, episodes)
     keep = ["action", "costs", "place"] + (["reward", "observation"] if trajectories else [])
@@ -109,7 +110,7 @@ def _film_worst(
 
 def _floor(source: EnvSource, found: Violations) -> list[Any]:
     """What lies on the floor of a built-in task, drawn under the heat map."""
-    from cvpo.envs.adapter import make_plain
+    from cvpo.envs.sources import make_plain
     from cvpo.tasks.table import find_task
 
     if found.places is None or not find_task(source):
@@ -117,6 +118,6 @@ def _floor(source: EnvSource, found: Violations) -> list[Any]:
     game = make_plain(source)
     try:
         game.reset(seed=0)
-        return list(game.unwrapped.vector.world.marks(0))  # type: ignore[attr-defined]
+        return list(game.unwrapped.vector.world.marks(0))
     finally:
         game.close()
