@@ -5,7 +5,7 @@ to load (JAX above all) inside the function, so that help and lists appear at on
 and a line in COMMANDS.
 
 Exit status: 0 when all went well, 1 when the command could not do what was asked for, 2 when it did not understand its
-arguments, 130 after Ctrl-C.
+arguments, 3 when `evaluate --require-safe` did not find the policy safe, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import tyro
 
 import cvpo
 from cvpo.cli.evaluate import evaluate
+from cvpo.cli.export import export
+from cvpo.cli.inspect import inspect
 from cvpo.cli.lists import algorithms, tasks
 from cvpo.cli.render import render
 from cvpo.cli.report import report
@@ -34,7 +36,9 @@ from cvpo.training.interrupts import TrainingInterrupts
 COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
     "evaluate": evaluate,
+    "inspect": inspect,
     "render": render,
+    "export": export,
     "sweep": sweep,
     "reproduce": reproduce,
     "report": report,

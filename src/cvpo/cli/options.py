@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -19,3 +19,4 @@ RunPath = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 OtherEnv = Annotated[str | None, optional("TASK", "what it was trained on")]
 CostLimit = Annotated[tuple[float, ...], optional("FLOAT [FLOAT ...]", "the task's own")]
 RayAddress = Annotated[str | None, optional("ADDRESS")]
+WhichPolicy = Literal["newest", "best"]

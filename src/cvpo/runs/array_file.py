@@ -1,4 +1,7 @@
-"""One pytree of arrays and some JSON as one file with a checksum over both. Nothing is ever unpickled."""
+"""Arrays by name and some JSON as one file with a checksum over both. Nothing is ever unpickled.
+
+Reading and writing them needs no JAX; only `flatten` and `unflatten`, which turn pytrees into such arrays, load it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
@@ -30,9 +32,9 @@ class DamagedFileError(Exception):
     """A file that is not what was written: missing, cut short or altered."""
 
 
-def write_tree(path: Path, tree: Any, info: Mapping[str, Any]) -> None:
-    """One pytree of arrays and some JSON as one file, which appears whole or not at all."""
-    content, _ = encode(flatten(tree), {"format": FORMAT, **info})
+def write_arrays(path: Path, arrays: Arrays, info: Mapping[str, Any]) -> None:
+    """One file, which appears whole or not at all."""
+    content, _ = encode(arrays, {"format": FORMAT, **info})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_files({path: content})
@@ -40,17 +42,19 @@ def write_tree(path: Path, tree: Any, info: Mapping[str, Any]) -> None:
         raise CheckpointError(f"could not write {path}: {error.strerror}; free some space") from error
 
 
-def read_tree(path: Path, template: Any) -> tuple[Any, dict[str, Any]]:
-    """What `write_tree` wrote, after checking it, as a pytree like `template`; None gives the arrays by name."""
+def read_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
+    """What `write_arrays` wrote, after checking it."""
     try:
         arrays, info, _ = read(path)
     except DamagedFileError as damage:
         raise CheckpointError(str(damage)) from damage
-    return (arrays if template is None else unflatten(path, arrays, template)), info
+    return arrays, info
 
 
 def flatten(tree: Any) -> Arrays:
     """The leaves of a pytree by their paths, such as ".actor['w']"."""
+    import jax
+
     arrays = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         name = jax.tree_util.keystr(path)
@@ -65,6 +69,8 @@ def flatten(tree: Any) -> Arrays:
 
 def unflatten(path: Path, arrays: Arrays, template: Any) -> Any:
     """The stored arrays as a pytree like `template`."""
+    import jax
+
     leaves, treedef = jax.tree_util.tree_flatten_with_path(template)
     expected = {jax.tree_util.keystr(key_path): _describe(leaf) for key_path, leaf in leaves}
     found = {name: _describe(array) for name, array in arrays.items()}
