@@ -242,6 +242,24 @@ class Environments:
         native = rescale(action, self.action_low, self.action_high)
         return native.reshape(len(native), *self._shape).astype(self._dtype)
 
+    def from_native(self, where: object, action: np.ndarray) -> np.ndarray:
+        """What `to_native` undoes: [T, a] in [-1, 1], or integers [T]; refuses actions of another space."""
+        if self.discrete:
+            choice = np.asarray(action).reshape(len(action), -1)[:, 0] - self._start
+            if np.size(action) != len(action) or (choice < 0).any() or (choice >= self.action_size).any():
+                raise BadEnvironment(
+                    f"{where}: actions of {self.name} are integers from {self._start} to "
+                    f"{self._start + self.action_size - 1}, one a step"
+                )
+            return choice.astype(np.int32)
+        flat = np.asarray(action, float).reshape(len(action), -1)
+        if flat.shape[1] != self.action_size:
+            raise BadEnvironment(
+                f"{where}: actions have {flat.shape[1]} numbers a step, those of {self.name} {self.action_size}"
+            )
+        width = np.where(self.action_high > self.action_low, self.action_high - self.action_low, 1.0)
+        return np.clip(2 * (flat - self.action_low) / width - 1, -1.0, 1.0).astype(np.float32)
+
     def action_layout(self) -> dict[str, Any]:
         """What a policy needs to give actions in the environment's own units, in JSON's types."""
         if self.discrete:
