@@ -11,6 +11,7 @@ from cvpo.tasks import TASKS
 
 if TYPE_CHECKING:
     from cvpo.algorithms.cvpo.estep.solve import EStep, solve_estep
+    from cvpo.envs.sources import remote
     from cvpo.policies.evaluate import compare, evaluate
     from cvpo.policies.export import export
     from cvpo.policies.inspect import inspect
@@ -22,9 +23,22 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "TASKS", "Demonstrations", "EStep", "Policy", "Run", "UserError", "compare", "evaluate", "export", "inspect", "load",
-    "render", "solve_estep", "train",
-]  # fmt: skip
+    "TASKS",
+    "Demonstrations",
+    "EStep",
+    "Policy",
+    "Run",
+    "UserError",
+    "compare",
+    "evaluate",
+    "export",
+    "inspect",
+    "load",
+    "remote",
+    "render",
+    "solve_estep",
+    "train",
+]
 
 # Loaded on first use: reading a report or listing tasks should not wait for JAX.
 _HOME = {
@@ -37,6 +51,7 @@ _HOME = {
     "export": "cvpo.policies.export",
     "inspect": "cvpo.policies.inspect",
     "load": "cvpo.policies.policy",
+    "remote": "cvpo.envs.sources",
     "render": "cvpo.policies.render",
     "solve_estep": "cvpo.algorithms.cvpo.estep.solve",
     "train": "cvpo.training.train",

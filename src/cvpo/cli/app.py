@@ -10,6 +10,7 @@ arguments, 3 when `evaluate --require-safe` did not find the policy safe, 130 af
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -31,6 +32,7 @@ from cvpo.cli.sweep import sweep
 from cvpo.cli.train import train, train_command
 from cvpo.cli.whole_numbers import WHOLE_NUMBERS
 from cvpo.errors import UserError
+from cvpo.training.interrupts import TrainingInterrupts
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
@@ -62,7 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        parse(arguments)()
+        # A Ctrl-C while JAX is imported is not lost, and is answered at once as any later one.
+        with TrainingInterrupts() if arguments[0] == "train" else contextlib.nullcontext():
+            parse(arguments)()
     except KeyboardInterrupt:
         sys.exit(130)
     except UserError as error:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cvpo.envs.adapter import Environments, EnvSource
+from cvpo.envs.adapter import Environments
+from cvpo.envs.sources import EnvSource
 from cvpo.errors import BadValue
 from cvpo.policies.policy import Policy
 
@@ -61,9 +62,10 @@ def open_environments(policy: Policy, env: EnvSource | None, episodes: int, thre
         cost_keys=config["cost_keys"],
         episode_length=config["episode_length"],
         processes=config["processes"],
+        timeout=config.get("env_timeout"),
         threads=threads or _cores(),  # results do not depend on it
     )
-    theirs = {"observations": environments.layout, "actions": environments.action_layout()}
+    theirs = {"observations": environments.observation, "actions": environments.action}
     ours = {"observations": policy.description["observation"]["layout"], "actions": policy.description["action"]}
     for what, layout in ours.items():
         if theirs[what] != layout:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cvpo.envs.adapter import EnvSource
+from cvpo.envs.sources import EnvSource
 from cvpo.errors import BadValue
 from cvpo.policies import EVALUATION_EPISODES, statistics
 from cvpo.policies.episodes import Episodes, Progress, episode_seeds, open_environments, run_episodes

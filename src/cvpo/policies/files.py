@@ -34,8 +34,8 @@ class PolicyWriter:
     ) -> None:
         self._run, self._algorithm, self._limits = run, algorithm, spec.cost_limits
         self._about = {
-            "observation": {"size": size_of(environments.layout), "layout": environments.layout},
-            "action": environments.action_layout(),
+            "observation": {"size": size_of(environments.observation), "layout": environments.observation},
+            "action": environments.action,
         }
         self._trained = {
             "algorithm": name,

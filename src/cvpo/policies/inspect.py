@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cvpo.envs.adapter import EnvSource
+from cvpo.envs.sources import EnvSource
 from cvpo.errors import BadValue, UserError
 from cvpo.policies.episodes import Moment, Progress, episode_seeds, open_environments, run_episodes
 from cvpo.policies.files import Which
@@ -109,7 +109,7 @@ def _film_worst(
 
 def _floor(source: EnvSource, found: Violations) -> list[Any]:
     """What lies on the floor of a built-in task, drawn under the heat map."""
-    from cvpo.envs.adapter import make_plain
+    from cvpo.envs.sources import make_plain
     from cvpo.tasks.table import find_task
 
     if found.places is None or not find_task(source):
@@ -117,6 +117,6 @@ def _floor(source: EnvSource, found: Violations) -> list[Any]:
     game = make_plain(source)
     try:
         game.reset(seed=0)
-        return list(game.unwrapped.vector.world.marks(0))  # type: ignore[attr-defined]
+        return list(game.unwrapped.vector.world.marks(0))
     finally:
         game.close()

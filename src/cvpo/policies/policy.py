@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cvpo.envs.sources import EnvSource, Remote, as_source
 from cvpo.envs.spaces import flatten
 from cvpo.errors import BadValue
 from cvpo.policies.actor import Actor
@@ -45,7 +46,7 @@ class Policy:
         """How it came about: algorithm, environment, epoch, cost_limits, episode_length, config."""
         return self.description["trained"]
 
-    def trained_on(self) -> str:
+    def trained_on(self) -> EnvSource:
         """The name that makes the environment it was trained on."""
         source: str | None = self.trained["source"]
         if source is None:
@@ -53,7 +54,8 @@ class Policy:
                 f"the policy was trained on an environment that a function made, {self.trained['environment']}, which "
                 "its name alone does not make again; pass env"
             )
-        return source
+        python = self.trained["config"].get("python")
+        return as_source(source) if python is None else Remote(source, python)
 
 
 def load(path: str | Path, which: Which = "newest") -> Policy:

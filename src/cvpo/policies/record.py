@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cvpo.envs.adapter import EnvSource
+from cvpo.envs.sources import EnvSource
 from cvpo.policies.episodes import Moment, Progress, episode_seeds, open_environments, run_episodes
 from cvpo.policies.files import Which
 from cvpo.policies.policy import Policy, load

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from cvpo.envs.adapter import EnvSource, make_plain
+from cvpo.envs.sources import EnvSource, make_plain
 from cvpo.errors import BadValue
 from cvpo.policies.files import Which
 from cvpo.policies.policy import Policy, load
@@ -38,7 +38,7 @@ def render(
     output.parent.mkdir(parents=True, exist_ok=True)
     source = env if env is not None else policy.trained_on()
     options = _shown_limit(policy, source) | ({"view": view} if view is not None else {})
-    game: gym.Env = make_plain(source, render_mode="rgb_array", **options)
+    game: gym.Env = make_plain(source, render=True, **options)
     length = policy.trained["episode_length"]
     frames: list[np.ndarray] = []
     try:
@@ -51,7 +51,7 @@ def render(
 
 def replay(policy: Policy, source: EnvSource, seed: int, actions: np.ndarray, output: Path, fps: int = 30) -> Path:
     """Film an episode again, from its seed and the actions [T, ...] that were taken in it."""
-    game: gym.Env = make_plain(source, render_mode="rgb_array", **_shown_limit(policy, source))
+    game: gym.Env = make_plain(source, render=True, **_shown_limit(policy, source))
     try:
         frames = _film(game, seed, len(actions), lambda time, obs: policy.actor.own_units(actions[time]))
     finally:

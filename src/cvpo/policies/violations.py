@@ -104,8 +104,9 @@ def _draw_episodes(axes: Axes, found: Violations) -> None:
         several = len(found.limits) > 1
         label = f"cost {i}" if several else None
         largest = max(costs.max(), limit if math.isfinite(limit) else 0, 1.0)
-        edges = np.linspace(0, largest * 1.02, 31).tolist()
-        axes.hist(costs, edges, color=_COLOURS[(i + 1) % 6], alpha=0.8, label=label)
+        axes.hist(
+            costs, np.linspace(0, largest * 1.02, 31).tolist(), color=_COLOURS[(i + 1) % 6], alpha=0.8, label=label
+        )
         if math.isfinite(limit):
             axes.axvline(limit, **LIMIT)
             axes.text(limit, 1.0, f" limit {limit:g}", transform=axes.get_xaxis_transform(), va="top", color=INK)

@@ -24,6 +24,7 @@ class TaskEnv(gymnasium.Env):
             "render_fps": self.vector.metadata["render_fps"],
         }
         self.task = self.vector.task
+        self.episode_length = self.task.episode_length
         self.render_mode = self.vector.render_mode
         self.observation_space = self.vector.single_observation_space
         self.action_space = self.vector.single_action_space

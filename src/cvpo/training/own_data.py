@@ -19,7 +19,9 @@ import jax
 import numpy as np
 
 from cvpo.algorithms.base import Spec, Transition
+from cvpo.envs.actions import from_native
 from cvpo.envs.adapter import Environments
+from cvpo.envs.errors import BadEnvironment
 from cvpo.errors import BadValue, NotFound
 from cvpo.runs.array_file import read_arrays, write_arrays
 
@@ -58,7 +60,7 @@ def read_demonstrations(path: str | Path, environments: Environments, spec: Spec
     log_prob = data.get("log_prob", np.full(count, UNKNOWN_LOG_PROB))
     fields: Any = dict(
         obs=flat["observation"].astype(np.float32),
-        action=environments.from_native(path, data["action"]),
+        action=_actions(path, environments, data["action"]),
         log_prob=log_prob.astype(np.float32),
         reward=data["reward"].astype(np.float32),
         costs=flat["cost"].astype(np.float32),
@@ -67,6 +69,13 @@ def read_demonstrations(path: str | Path, environments: Environments, spec: Spec
         ended=data["ended"].astype(bool) | data["terminated"].astype(bool),
     )
     return Transition(**fields)
+
+
+def _actions(path: Path, environments: Environments, actions: np.ndarray) -> np.ndarray:
+    try:
+        return from_native(environments.action, actions)
+    except BadEnvironment as error:
+        raise BadValue(f"{path}: {error}") from None
 
 
 def pack(steps: Transition, spec: Spec, envs: int, capacity: int) -> Transition:

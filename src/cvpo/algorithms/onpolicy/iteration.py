@@ -35,7 +35,8 @@ class Batch(NamedTuple):
     obs: jax.Array  # [B, o]
     action: jax.Array  # [B, d], or [B] if discrete
     log_prob: jax.Array  # [B] under the policy before its improvement
-    advantages: jax.Array  # [1 + m, B]: the reward's standardised, the costs' with their mean removed
+    advantages: jax.Array  # [1 + m, B], standardised
+    cost_scales: jax.Array  # [m] what the costs' advantages were divided by
     episode_costs: jax.Array  # [m] means over episodes, or the constraint's statistic
     episode_length: jax.Array  # mean over episodes
 
@@ -90,11 +91,13 @@ def make_algorithm(
         advantage, target = advantages(state.values, rollout)
         obs = rollout.obs.reshape(-1, spec.obs_size)
         action = rollout.action.reshape(obs.shape[0], *rollout.action.shape[2:])
+        standardised, deviations = standardize(advantage)
         batch = Batch(
             obs=obs,
             action=action,
             log_prob=rollout.log_prob.reshape(-1),
-            advantages=normalize(advantage),
+            advantages=standardised,
+            cost_scales=deviations[1:],
             episode_costs=episode_costs(config, rollout._replace(costs=rollout.costs[..., : spec.num_costs])),
             episode_length=first_episode_means(rollout, jnp.ones_like(rollout.reward)),
         )
@@ -120,11 +123,12 @@ def episode_costs(config: PolicyConfig, rollout: Transition) -> jax.Array:
     return measured_cost(constraint, first_episode_costs(rollout), jnp)
 
 
-def normalize(advantages: jax.Array) -> jax.Array:
-    """Advantages [1 + m, B] with mean zero, the reward's also of unit deviation.
+def standardize(advantages: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Advantages [1 + m, B] with mean zero and unit deviation, and their deviations [1 + m] before.
 
-    The costs keep their units: those of their limits, in which the multipliers are controlled and CPO's step is exact.
+    A signal whose advantages are all the same has the deviation 1.
     """
     centred = advantages - advantages.mean(1, keepdims=True)
-    deviation = centred[0].std()
-    return centred.at[0].divide(jnp.where(deviation > 1e-8, deviation, 1.0))
+    deviation = centred.std(1)
+    deviation = jnp.where(deviation > 0, deviation, 1.0)
+    return centred / deviation[:, None], deviation
