@@ -14,7 +14,14 @@ from cvpo.algorithms.shared.returns import threshold_factor
 from cvpo.presets import make_config
 
 UNITS = Units(jnp.zeros(2), jnp.ones(2), jnp.zeros(()), jnp.ones(2))
-CONFIG = {"safety_margin": 0.0, "envs": ENVS, "multiplier_kp": 0.5, "multiplier_ki": 0.1, "multiplier_kd": 0.0, "multiplier_smoothing": 0.0}
+CONFIG = {
+    "safety_margin": 0.0,
+    "envs": ENVS,
+    "multiplier_kp": 0.5,
+    "multiplier_ki": 0.1,
+    "multiplier_kd": 0.0,
+    "multiplier_smoothing": 0.0,
+}
 
 
 def penalty_of(*limits, **options):
