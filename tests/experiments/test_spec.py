@@ -82,7 +82,7 @@ def test_a_run_is_finished_if_it_is_this_run_with_no_fewer_steps(tmp_path):
     spec.write(tmp_path)
     assert not is_finished(spec, tmp_path)
     write_text(tmp_path / "finished.json", '{"steps": 100}')
-    saved = dataclasses.asdict(make_config("cvpo", None, {}, "Point-Goal"))
+    saved = dataclasses.asdict(make_config("cvpo", None, {}))
     write_text(tmp_path / "config.json", json.dumps({"config": saved}))
     assert is_finished(spec, tmp_path)
     assert is_finished(RunSpec("Point-Goal", "cvpo", 50), tmp_path)
