@@ -20,9 +20,9 @@ import numpy as np
 from cvpo.algorithms.base import Spec
 from cvpo.algorithms.cvpo.heads import make_head
 from cvpo.algorithms.offpolicy.critics import make_critics
+from cvpo.algorithms.registry import build
 from cvpo.algorithms.shared.normalize import scale
 from cvpo.envs.rollout import collect, make_act
-from cvpo.policies.policy import build
 from cvpo.presets import make_config
 from cvpo.runs.checkpoint import CheckpointStore
 from cvpo.runs.directory import read_config

@@ -31,7 +31,7 @@ from cvpo.algorithms.cvpo.estep.solve import EStep
 from cvpo.algorithms.shared import networks
 from cvpo.presets import make_config
 from cvpo.training import replay
-from cvpo.training.loop import make_learn
+from cvpo.training.learners import OffPolicyLearner
 
 SPEC = Spec(obs_size=60, action_size=2, discrete=False, cost_limits=(10.0,), episode_length=400)
 EPOCHS = 10
@@ -46,19 +46,19 @@ def random_replay(envs: int) -> Transition:
     def fill(x: jax.Array) -> jax.Array:
         return jnp.asarray(rng.random(x.shape) < 0.003 if x.dtype == jnp.bool_ else rng.normal(size=x.shape), x.dtype)
 
-    storage = jax.tree.map(fill, replay.create(SPEC, EPOCHS, envs))
+    storage = jax.tree.map(fill, replay.create(SPEC, EPOCHS, envs).steps)
     return storage._replace(costs=jnp.maximum(storage.costs - 1.5, 0.0))
 
 
 def compiled_loop(config: Config, storage: Transition) -> Run:
     algorithm = cvpo.make(config, SPEC)
-    learn = make_learn(algorithm, config)
-    state = algorithm.init(jax.random.key(0))
+    learner = OffPolicyLearner(algorithm, config, SPEC, EPOCHS)
+    learner.begin(jax.random.key(0))
+    epochs = (Transition(*steps) for steps in zip(*storage, strict=True))  # [E, ...] each
+    learner.restore(learner.state, enumerate(epochs))
 
     def run(updates: int) -> None:
-        nonlocal state
-        state, _ = learn(state, storage, EPOCHS, jax.random.key(1), updates, lambda fraction: None)
-        jax.block_until_ready(state)
+        learner.update(updates, jax.random.key(1), lambda fraction: None)
 
     return run
 
@@ -70,8 +70,8 @@ def parts() -> dict[str, list[Any]]:
         one, weights = jnp.ones(()), jax.nn.softmax(q_reward - q_costs.sum(0))
         return EStep(one, jnp.ones(SPEC.num_costs), weights, one > 0, one > 0, one, one, one, one, limits, one)
 
-    def first_rows(storage: Transition, filled: Any, key: Any, size: int, length: int) -> Transition:
-        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:])[:size], storage)
+    def first_rows(ring: replay.Replay, key: Any, size: int, length: int) -> Transition:
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:])[:size], ring.steps)
 
     def no_noise(key: Any, shape: tuple[int, ...], dtype: Any) -> jax.Array:
         return jnp.sin(jnp.arange(np.prod(shape), dtype=dtype)).reshape(shape)

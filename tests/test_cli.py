@@ -1,13 +1,19 @@
 """The command as a user types it."""
 
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 
+import cvpo
 from cvpo import cli
+from cvpo.algorithms.config import GROUPS
+from cvpo.cli.app import COMMANDS
 from cvpo.tasks import TASKS
+
+TINY = "--envs 2 --hidden 8 --batch-size 16 --particles 4 --eval-episodes 1 --update-ratio 0.02"
 
 
 def run(capsys, *arguments):
@@ -15,14 +21,49 @@ def run(capsys, *arguments):
     return capsys.readouterr().out
 
 
+def refused(capsys, *arguments):
+    """The exit status and what is printed of a command that fails."""
+    with pytest.raises(SystemExit) as exit:
+        cli.main(arguments)
+    return exit.value.code, capsys.readouterr().err
+
+
+def help_of(capsys, *arguments):
+    with pytest.raises(SystemExit) as exit:
+        cli.main([*arguments, "--help"])
+    assert exit.value.code == 0
+    return capsys.readouterr().out
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """What `cvpo train` would train with; it does not."""
+    calls = []
+    monkeypatch.setattr(
+        "cvpo.training.train.train",
+        lambda env, algorithm, **options: calls.append(options | {"env": env, "name": algorithm}),
+    )
+    return calls
+
+
+# Help, lists and the version
+
+
 def test_every_command_is_listed_and_explains_itself(capsys):
-    text = run(capsys, "--help")
-    for name in cli.COMMANDS:
-        assert f"  {name}" in text
-        with pytest.raises(SystemExit) as exit:
-            cli.main([name, "--help"])
-        assert exit.value.code == 0
-        assert f"cvpo {name}" in capsys.readouterr().out
+    overview = help_of(capsys)
+    for name in COMMANDS:
+        assert f"• {name} " in overview
+        assert f"usage: cvpo {name}" in help_of(capsys, name)
+
+
+def test_no_arguments_show_the_help(capsys):
+    with pytest.raises(SystemExit) as exit:
+        cli.main([])
+    assert exit.value.code == 0 and "• train " in capsys.readouterr().out
+
+
+def test_the_version(capsys):
+    assert run(capsys, "--version") == f"cvpo {cvpo.__version__}\n"
 
 
 def test_tasks_shows_names_ids_and_limits(capsys):
@@ -32,9 +73,187 @@ def test_tasks_shows_names_ids_and_limits(capsys):
         assert task.id in line and line.split()[-1] == f"{task.cost_limit:g}"
 
 
-def test_listing_tasks_does_not_wait_for_jax():
-    code = "import sys, cvpo.cli; cvpo.cli.main(['tasks']); assert 'jax' not in sys.modules"
+def test_help_lists_and_reports_do_not_wait_for_jax():
+    code = """
+import contextlib, sys, cvpo.cli
+for arguments in ("--help", "evaluate --help", "tasks", "report no-such-directory", "train --resume --help"):
+    with contextlib.suppress(SystemExit):
+        cvpo.cli.main(arguments.split())
+    assert "jax" not in sys.modules, arguments
+    assert "torch" not in sys.modules, arguments
+"""
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_every_setting_is_a_flag_with_a_default_and_a_line_of_help(capsys):
+    from cvpo.algorithms.registry import ALGORITHMS
+    from cvpo.cli.setting_flags import flags, help_texts, settings_of
+
+    for name in ("cvpo", "ppo-lag"):
+        text = help_of(capsys, "train", "--algorithm", name)
+        config = ALGORITHMS[name].config()
+        for setting in vars(config):
+            assert f"--{setting.replace('_', '-')}" in text
+        assert settings_of(flags(config)) == vars(config)
+        assert "Discount of reward and cost." in help_texts(type(config))["gamma"]
+
+
+def test_flags_come_in_groups_the_everyday_ones_first(capsys):
+    text = help_of(capsys, "train")
+    titles = "positional", "options", *(f"{group} options" for group in GROUPS)
+    order = [re.search(rf"^.{{0,4}}{title}", text, re.MULTILINE).start() for title in titles]
+    assert order == sorted(order)
+    assert order[1] < text.index("--steps") < text.index("--algorithm") < order[2]
+
+
+def test_help_shows_the_defaults_of_the_task_and_the_preset(capsys):
+    def default_of(flag, *arguments):
+        text = " ".join(help_of(capsys, "train", *arguments).replace("│", "").split())
+        return re.search(rf"{flag} .*?\(default: ([^)]*)\)", text)[1]
+
+    assert default_of("--gamma", "Car-Circle") == "0.97"
+    assert default_of("--gamma") == "0.99"
+    assert default_of("--batch-size", "--preset", "paper") == "300"
+
+
+def test_help_on_resuming_needs_no_run(capsys):
+    assert "--resume RUN" in help_of(capsys, "train", "--resume")
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("train Point-Gaol --steps 1", r"'Point-Gaol'; did you mean 'Point-Goal'"),
+        ("train Point-Goal --steps 1 --algorithm cpvo", r"no algorithm 'cpvo'; did you mean .*'cvpo'"),
+        ("train Point-Goal --steps 1 --preset papre", r"did you mean 'paper'"),
+        ("train Point-Goal --steps 0", r"steps must be >= 1, got 0"),
+        ("train Point-Goal --steps 1 --seed -1", r"seed must be >= 0, got -1"),
+        ("train Point-Goal --steps 1 --cost-limit -2", r"cost_limit must be >= 0, got -2"),
+        ("train Point-Goal --steps 1 --batch-size 0", r"batch_size must be >= 1, got 0"),
+        ("evaluate no-such-run", r"no policy at no-such-run"),
+        ("render no-such-run", r"no policy at no-such-run"),
+        ("report no-such-directory", r"no-such-directory is not a directory"),
+        ("train --resume no-such-run", r"no-such-run holds no run"),
+        ("train --resume=no-such-run", r"no-such-run holds no run"),
+    ],
+)
+def test_mistakes_end_with_one_line_that_helps(capsys, arguments, message):
+    status, text = refused(capsys, *arguments.split())
+    assert status == 1
+    assert re.search(message, text) and text.count("\n") == 1
+    assert text.startswith(f"cvpo {arguments.split()[0]}: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("trian", "Available subcommands: train"),
+        ("train Point-Goal", "Missing from cvpo train: --steps"),
+        ("train Point-Goal --steps many", "'many' is not a whole number"),
+        ("train Point-Goal --steps 1.5", "1.5 is not a whole number"),
+        ("train Point-Goal --steps 1 --bach-size 3", "Unrecognized options: --bach-size, 3"),
+        ("train Point-Goal --steps", "Missing value for argument '--steps'"),
+        ("train --algorithm", "Missing value for argument '--algorithm'"),
+        ("tasks now", "Unrecognized options: now"),
+        ("train --resume some-run --gamma 0.5", "Unrecognized options: --gamma"),
+    ],
+)
+def test_arguments_that_are_not_understood_are_explained_once(capsys, arguments, message):
+    status, text = refused(capsys, *arguments.split())
+    assert status == 2
+    assert " ".join(text.split()).count(message) == 1
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    def explode(*_, **__):
+        raise ValueError("simulator exploded")
+
+    monkeypatch.setattr("cvpo.training.train.train", explode)
+    with pytest.raises(ValueError, match="simulator exploded"):
+        cli.main(["train", "Point-Goal", "--steps", "1"])
+
+
+def test_ctrl_c_has_the_usual_exit_status(capsys, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cvpo.training.train.train", interrupt)
+    assert refused(capsys, "train", "Point-Goal", "--steps", "1") == (130, "")
+
+
+# Settings
+
+
+def test_steps_in_the_ways_that_people_write_them(trained):
+    for text in ("1e6", "1_000_000", "1000k", "1M"):
+        cli.main(["train", "Point-Goal", "--steps", text])
+    assert [call["steps"] for call in trained] == [1_000_000] * 4
+
+
+def test_a_file_of_settings_and_flags_over_it(tmp_path, trained):
+    for name, text in (("s.json", '{"batch_size": 70, "gamma": 0.5}'), ("s.toml", "batch_size = 70\ngamma = 0.5")):
+        (tmp_path / name).write_text(text)
+        flag = "--config-file" if name == "s.json" else "--config_file"
+        cli.main(["train", "Car-Goal", "--steps", "9", flag, str(tmp_path / name), "--gamma", "0.25"])
+        config = trained[-1]["config"]
+        assert (config.batch_size, config.gamma, trained[-1]["env"]) == (70, 0.25, "Car-Goal")
+
+
+def test_the_config_of_a_run_is_a_file_of_settings(tmp_path, trained, capsys):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"algorithm": "ppo-lag", "steps": 5, "config": {"gamma": 0.5, "hidden": [7, 7]}}))
+    arguments = ["train", "Car-Goal", "--steps", "9", "--config-file", str(file)]
+    cli.main([*arguments, "--algorithm", "ppo-lag"])
+    assert (trained[0]["config"].gamma, trained[0]["config"].hidden, trained[0]["steps"]) == (0.5, (7, 7), 9)
+    status, text = refused(capsys, *arguments)
+    assert status == 1 and "holds settings of ppo-lag, not of cvpo; add --algorithm ppo-lag" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("s.json", b"{", "is not JSON"),
+        ("s.toml", b"a =", "is not TOML"),
+        ("s.json", b"[1, 2]", "it holds a list"),
+        ("s.json", b"null", "it holds null"),
+        ("s.json", b"3", "it holds 3"),
+        ("s.json", b"\x80\x00\xff", "is not text"),
+        ("s.yaml", b"a: 1", "must end in .json or .toml"),
+        ("s.json", b'{"gama": 1}', "cvpo has no setting 'gama'; did you mean 'gamma'"),
+        ("s.json", b'{"gamma": "high"}', "gamma must be float, got 'high'"),
+        ("none.json", None, "cannot be read: No such file"),
+    ],
+)
+def test_a_file_that_holds_no_settings(tmp_path, capsys, name, content, message):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    status, text = refused(capsys, "train", "Car-Goal", "--steps", "9", "--config-file", str(tmp_path / name))
+    assert status == 1 and message in text and text.count("\n") == 1
+
+
+def test_the_paper_preset_has_the_papers_table(trained):
+    cli.main(["train", "Point-Goal", "--steps", "1", "--preset", "paper"])
+    config = trained[0]["config"]
+    assert (config.hidden, config.batch_size, config.particles, config.mstep_iterations) == ((256, 256), 300, 32, 6)
+    assert (config.kl_estep, config.kl_mean, config.kl_scale) == (0.1, 0.001, 0.0001)
+    assert (config.polyak, config.gamma, config.envs, config.cost_signal) == (0.995, 0.99, 20, "critic")
+
+
+def test_a_task_may_have_settings_of_its_own(trained):
+    for words in (
+        "Point-Goal", "cvpo/CarCircle-v0", "Car-Circle --gamma 0.5", "Car-Circle --preset paper",
+        "--quiet Car-Circle", "--run-dir Car-Circle Point-Goal", "--batch-size 64 Car-Circle",
+    ):  # fmt: skip
+        cli.main(["train", *words.split(), "--steps", "1"])
+    assert [(call["config"].gamma, call["config"].retrace) for call in trained] == [
+        (0.99, False), (0.97, True), (0.5, True), (0.99, False), (0.97, True), (0.99, False), (0.97, True)
+    ]  # fmt: skip
+
+
+# Whole commands
 
 
 def test_modules_of_environments_are_found_in_the_current_directory(tmp_path):
@@ -45,65 +264,9 @@ def test_modules_of_environments_are_found_in_the_current_directory(tmp_path):
     assert ended.returncode == 1 and "no task or environment 'Missing-v0'" in ended.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["trian"], r"cvpo: no command 'trian'; did you mean 'train'"),
-        (["train", "Point-Gaol", "--steps", "1"], r"'Point-Gaol'; did you mean 'Point-Goal'"),
-        (["train", "Point-Goal", "--steps", "1", "--algorithm", "cpvo"], r"no algorithm 'cpvo'"),
-        (["train", "Point-Goal", "--steps", "1", "--preset", "papre"], r"did you mean 'paper'"),
-        (["train", "Point-Goal", "--steps", "1", "--cost-limit", "-2"], r"cost_limit must be >= 0, got -2"),
-        (["train", "Point-Goal", "--steps", "1", "--batch-size", "0"], r"batch_size must be >= 1, got 0"),
-        (["evaluate", "no-such-run"], r"no policy at no-such-run"),
-        (["train", "--resume", "no-such-run"], r"no-such-run holds no run"),
-        (["train", "--resume=no-such-run"], r"no-such-run holds no run"),
-    ],
-)
-def test_mistakes_end_with_one_line_that_helps(arguments, message):
-    with pytest.raises(SystemExit, match=message):
-        cli.main(arguments)
-
-
-def test_a_file_of_settings_and_flags_over_it(tmp_path, monkeypatch):
-    seen = {}
-    monkeypatch.setattr("cvpo.training.train.train", lambda env, algorithm, **options: seen.update(options, env=env))
-    for name, text in (("s.json", '{"batch_size": 70, "gamma": 0.5}'), ("s.toml", "batch_size = 70\ngamma = 0.5")):
-        (tmp_path / name).write_text(text)
-        flag = "--config-file" if name == "s.json" else "--config_file"
-        cli.main(["train", "Car-Goal", "--steps", "9", flag, str(tmp_path / name), "--gamma", "0.25"])
-        assert (seen["config"].batch_size, seen["config"].gamma, seen["env"]) == (70, 0.25, "Car-Goal")
-    (tmp_path / "bad.json").write_text("{")
-    with pytest.raises(SystemExit, match="is not JSON"):
-        cli.main(["train", "Car-Goal", "--steps", "9", "--config-file", str(tmp_path / "bad.json")])
-
-
-def test_the_paper_preset_has_the_papers_table(monkeypatch):
-    seen = {}
-    monkeypatch.setattr("cvpo.training.train.train", lambda env, algorithm, **options: seen.update(options))
-    cli.main(["train", "Point-Goal", "--steps", "1", "--preset", "paper"])
-    config = seen["config"]
-    assert (config.hidden, config.batch_size, config.particles, config.mstep_iterations) == ((256, 256), 300, 32, 6)
-    assert (config.kl_estep, config.kl_mean, config.kl_scale) == (0.1, 0.001, 0.0001)
-    assert (config.polyak, config.gamma, config.envs, config.cost_signal) == (0.995, 0.99, 20, "critic")
-
-
-def test_a_preset_may_hold_settings_of_a_task(monkeypatch):
-    seen = []
-    monkeypatch.setattr("cvpo.training.train.train", lambda env, algorithm, **options: seen.append(options["config"]))
-    for words in (
-        "Point-Goal", "cvpo/CarCircle-v0", "Car-Circle --gamma 0.5", "Car-Circle --preset paper",
-        "--quiet Car-Circle", "--run-dir Car-Circle Point-Goal",
-    ):  # fmt: skip
-        cli.main(["train", *words.split(), "--steps", "1"])
-    assert [(config.gamma, config.retrace) for config in seen] == [
-        (0.99, False), (0.97, True), (0.5, True), (0.99, False), (0.97, True), (0.99, False)
-    ]  # fmt: skip
-
-
-def test_train_evaluate_and_render_a_run(tmp_path, capsys):
-    tiny = "--envs 2 --hidden 8 --batch-size 16 --particles 4 --eval-episodes 1 --update-ratio 0.02"
+def test_train_evaluate_and_render_a_run_and_resume_it(tmp_path, capsys, request):
     path = str(tmp_path / "run")
-    out = run(capsys, "train", "Car-Circle", "--steps", "600", "--run-dir", path, *tiny.split())
+    out = run(capsys, "train", "Car-Circle", "--steps", "600", "--run-dir", path, *TINY.split())
     assert "run directory" in out and "cost<=20" in out
     result = json.loads(run(capsys, "evaluate", path, "--episodes", "2"))
     assert result["episodes"] == 2 and len(result["rewards"]) == 2 and result["cost_limit"] == 20
@@ -112,3 +275,8 @@ def test_train_evaluate_and_render_a_run(tmp_path, capsys):
 
     with Image.open(film) as picture:
         assert picture.n_frames > 100
+    calls = request.getfixturevalue("trained")
+    cli.main(["train", "--resume", path, "--steps", "1.2k", "--quiet"])
+    saved = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (calls[0]["env"], calls[0]["steps"], calls[0]["resume"]) == (saved["source"], 1200, True)
+    assert json.loads(json.dumps(vars(calls[0]["config"]))) == saved["config"]

@@ -14,6 +14,14 @@ class BadValue(UserError, ValueError):
     """A setting or an argument with a value that cannot be used."""
 
 
+class NotFound(UserError, FileNotFoundError):
+    """A file or a directory that a user named and that is not there."""
+
+
+class Unavailable(UserError, RuntimeError):
+    """What this machine lacks: an optional dependency, or a library of the system."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of an error message about an unknown name: the nearest ones, or all of them."""
     known = sorted(known)

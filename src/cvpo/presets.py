@@ -43,4 +43,4 @@ def make_config(name: str, preset: str | None = None, overrides: Settings | None
     preset = preset or "default"
     if preset not in PRESETS[name]:
         raise BadValue(f"{name} has no preset {preset!r}{did_you_mean(preset, PRESETS[name])}")
-    return with_overrides(entry.config(), PRESETS[name][preset] | (overrides or {}))
+    return with_overrides(name, entry.config(), PRESETS[name][preset] | (overrides or {}))

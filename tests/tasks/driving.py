@@ -13,6 +13,8 @@ def drive_to(world, target, env=0):
     ahead = max(0.0, np.cos(error)) ** 3
     if world.robot.senses == 12:
         return np.array([0.05 * ahead, turn])
+    # Safety Gym's Car turns left by its first wheel
+    turn = -turn if world.robot.model == "safety_car.xml" else turn
     # the wheels' torque saturates at 0.02, and half of it spins them
     return 0.006 * np.array([ahead - turn, ahead + turn])
 

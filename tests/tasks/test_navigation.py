@@ -245,7 +245,7 @@ def test_random_places_overlap_nowhere_and_cost_nothing_at_the_start(task, optio
             assert (starts == layout.start[:2]).all()
         assert (np.ptp(world.buttons, axis=0) > 0).all() == ("layout" in options)
         if "layout" in options:
-            discs = [(world.hazards, layout.of("hazards").size), (world.buttons, 0.1), (world._gremlin_homes, 0.4414)]
+            discs = [(world.hazards, layout.of("hazards").size), (world.buttons, 0.1), (world.gremlin_homes, 0.4414)]
             places = np.concatenate([discs[0][0], discs[1][0], discs[2][0]], axis=1)
             radii = np.concatenate([np.full(d[0].shape[1], d[1]) for d in discs])
             gaps = np.linalg.norm(places[:, :, None] - places[:, None], axis=-1) - radii - radii[:, None]

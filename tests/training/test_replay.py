@@ -3,10 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from cvpo.algorithms.base import Spec, Transition, first_episode_means
 from cvpo.envs.rollout import episode_statistics
 from cvpo.training import replay
+from cvpo.training.replay import Replay
 
 SPEC = Spec(obs_size=1, action_size=1, discrete=False, cost_limits=(1.0,), episode_length=4)
 
@@ -14,31 +16,43 @@ SPEC = Spec(obs_size=1, action_size=1, discrete=False, cost_limits=(1.0,), episo
 def epoch(number: int) -> Transition:
     """A rollout [4, 2] whose reward is epoch·100 + step·10 + environment."""
     code = number * 100 + 10 * jnp.arange(4.0)[:, None] + jnp.arange(2.0)
-    blank = jax.tree.map(lambda x: x[0], replay.create(SPEC, 1, 2))
+    blank = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), replay.segment(SPEC, 2))
     return blank._replace(reward=code, obs=code[..., None], next_obs=code[..., None] + 10)
 
 
-def filled(*numbers: int, size: int) -> Transition:
-    storage = replay.create(SPEC, size, 2)
+def filled(*numbers: int, size: int) -> Replay:
+    ring = replay.create(SPEC, size, 2)
     for number in numbers:
-        storage = replay.add(storage, epoch(number), number % size)
-    return storage
+        ring = replay.add(ring, epoch(number))
+    return ring
 
 
 def test_samples_come_from_the_filled_epochs_only_and_reach_all_of_them():
-    batch = replay.sample(filled(0, 1, size=5), 2, jax.random.key(0), 2000)
+    batch = replay.sample(filled(0, 1, size=5), jax.random.key(0), 2000)
     seen = set(np.asarray(batch.reward).tolist())
     assert seen == {e * 100 + s * 10 + n for e in (0, 1) for s in range(4) for n in (0, 1)}
     np.testing.assert_array_equal(batch.obs[:, 0], batch.reward)  # fields stay together
 
 
 def test_the_oldest_epoch_is_replaced():
-    batch = replay.sample(filled(0, 1, 2, size=2), 2, jax.random.key(0), 500)
+    batch = replay.sample(filled(0, 1, 2, size=2), jax.random.key(0), 500)
     assert {int(x) // 100 for x in batch.reward} == {1, 2}
 
 
+@pytest.mark.parametrize("epochs", [1, 2, 3, 5])
+def test_a_restored_replay_is_the_one_that_was_saved(epochs):
+    """Epochs lie where they lay, so that the same draws give the same steps, and the next one replaces the oldest."""
+    whole = filled(*range(epochs), size=3)
+    kept = [(number, epoch(number)) for number in range(max(0, epochs - 3), epochs)]  # as a checkpoint keeps them
+    restored = replay.restore(replay.create(SPEC, 3, 2), kept)
+    jax.tree.map(np.testing.assert_array_equal, restored, whole)
+    more = (replay.add(ring, epoch(epochs)) for ring in (restored, whole))
+    draws = [replay.sample(ring, jax.random.key(1), 100).reward for ring in more]
+    np.testing.assert_array_equal(*draws)
+
+
 def test_sequences_follow_one_environment_and_its_last_step_is_ended():
-    batch = replay.sample(filled(0, 1, size=2), 2, jax.random.key(1), 300, 3)
+    batch = replay.sample(filled(0, 1, size=2), jax.random.key(1), 300, 3)
     assert batch.reward.shape == (300, 3)
     for rewards, ended in zip(np.asarray(batch.reward), np.asarray(batch.ended), strict=True):
         for k in range(2):
@@ -49,14 +63,14 @@ def test_sequences_follow_one_environment_and_its_last_step_is_ended():
 
 
 def test_sampling_is_uniform():
-    batch = replay.sample(filled(0, size=1), 1, jax.random.key(2), 40_000)
+    batch = replay.sample(filled(0, size=1), jax.random.key(2), 40_000)
     _, counts = np.unique(batch.reward, return_counts=True)
     assert counts.shape == (8,)
     assert np.abs(counts - 5000).max() < 5 * np.sqrt(5000)
 
 
 def test_every_place_of_a_sequence_is_uniform():
-    batch = replay.sample(filled(0, size=1), 1, jax.random.key(2), 40_000, 3)
+    batch = replay.sample(filled(0, size=1), jax.random.key(2), 40_000, 3)
     for place in range(3):
         _, counts = np.unique(batch.reward[:, place], return_counts=True)
         assert counts.shape == (8,) and np.abs(counts - 5000).max() < 5 * np.sqrt(5000)

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
+import numpy as np
+
+from cvpo.algorithms.constraint import parse_constraint
 from cvpo.errors import BadValue, did_you_mean
 
 # How the command's help sorts the settings, everyday ones first.
@@ -48,6 +51,10 @@ class LoopConfig:
     """Run the environments in processes of their own (the built-in tasks use threads instead)."""
     threads: int = setting(1, "environment")
     """Threads that step the built-in tasks."""
+    python: str | None = setting(None, "environment")
+    """Run the environments with this Python interpreter, which needs NumPy and the environment's packages only."""
+    env_timeout: float | None = setting(None, "environment")
+    """Seconds to wait for an environment's answer; without it 300 for one in a process, and no limit for others."""
     hidden: tuple[int, ...] = setting((256, 256), "training")
     """Widths of the hidden layers of every network."""
     gamma: float = setting(0.99, "training")
@@ -63,6 +70,8 @@ class LoopConfig:
         require_at_least(self, 1, "envs", "eval_episodes", "eval_every", "threads")
         if self.episode_length is not None:
             require_at_least(self, 1, "episode_length")
+        if self.env_timeout is not None:
+            require_positive(self, "env_timeout")
         require_between(self, 0.0, 1.0, "gamma")
         if not self.hidden or min(self.hidden) < 1:
             raise BadValue(f"hidden must name at least one layer of width >= 1, got {self.hidden}")
@@ -131,6 +140,16 @@ class OnPolicyConfig(LoopConfig):
         require_positive(self, "value_learning_rate")
 
 
+def require_constraint(config: Any) -> None:
+    """Refuse a constraint that is none, or one of a statistic that no critic estimates."""
+    require_at_least(config, 2, "constraint_episodes")
+    if parse_constraint(config.constraint).kind != "mean" and config.cost_signal != "measured":
+        raise BadValue(
+            f"constraint {config.constraint} is on measured episodes, got cost_signal {config.cost_signal}; "
+            "set cost_signal measured"
+        )
+
+
 def require_at_least(config: Any, low: float, *names: str) -> None:
     for name in names:
         if not getattr(config, name) >= low:
@@ -152,20 +171,22 @@ def require_between(config: Any, low: float, high: float, *names: str) -> None:
 C = TypeVar("C")
 
 
-def with_overrides(config: C, overrides: Mapping[str, Any]) -> C:
-    """`config` with some fields replaced; unknown names and values of the wrong type are refused."""
+def with_overrides(owner: str, config: C, overrides: Mapping[str, Any]) -> C:
+    """The `config` of `owner` with some fields replaced; unknown names and values of the wrong type are refused."""
     hints = typing.get_type_hints(type(config))
     names = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]
     checked = {}
     for name, value in overrides.items():
         if name not in names:
-            raise BadValue(f"{type(config).__module__} has no setting {name!r}{did_you_mean(name, names)}")
+            raise BadValue(f"{owner} has no setting {name!r}{did_you_mean(name, names)}")
         checked[name] = _coerce(name, value, hints[name])
     return dataclasses.replace(config, **checked)  # type: ignore[type-var]
 
 
 def _coerce(name: str, value: Any, hint: Any) -> Any:
-    """`value` as the type of its field, so that JSON's lists and integers fit tuples and floats."""
+    """`value` as the type of its field, so that JSON's lists and numbers, and NumPy's, fit tuples, floats and ints."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
     options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     for option in options:
         origin = typing.get_origin(option)
@@ -177,6 +198,8 @@ def _coerce(name: str, value: Any, hint: Any) -> Any:
             return tuple(_coerce(name, item, typing.get_args(option)[0]) for item in value)
         if option is float and isinstance(value, (int, float)) and not isinstance(value, bool):
             return float(value)
+        if option is int and isinstance(value, float) and value.is_integer():
+            return int(value)  # 1e6
         if option in (int, bool, str) and type(value) is option:
             return value
     expected = " or ".join(getattr(option, "__name__", str(option)) for option in options)

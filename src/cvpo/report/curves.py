@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from cvpo.errors import BadValue
 from cvpo.report.load import RunRecord, read_run
 from cvpo.report.statistics import common_grid, mean_and_deviation, on_grid, trailing_mean
 from cvpo.report.study import Constraint, Study
@@ -116,7 +117,7 @@ def draw_run(path: str | Path, output: str | Path) -> Path:
     run, output = read_run(Path(path)), Path(output)
     format_name = output.suffix.lstrip(".").lower()
     if format_name not in ("png", "svg", "pdf"):
-        raise ValueError(f"output must end in .png, .svg or .pdf, got {output}")
+        raise BadValue(f"output must end in .png, .svg or .pdf, got {output}")
     with styled():
         figure = run_figure(run)
         output.parent.mkdir(parents=True, exist_ok=True)

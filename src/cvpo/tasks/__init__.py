@@ -2,14 +2,14 @@
 
 import gymnasium
 
-from cvpo.tasks.table import PAPER_TASKS, TASKS, Task, groups, listing
+from cvpo.tasks.table import DESCRIBED_ID, PAPER_TASKS, TASKS, Task, groups, listing
 
 __all__ = ["PAPER_TASKS", "TASKS", "Task", "groups", "listing"]
 
-for _task in TASKS.values():
+for _id, _arguments in [*((task.id, {"task": task.name}) for task in TASKS.values()), (DESCRIBED_ID, {})]:
     gymnasium.register(
-        id=_task.id,
+        id=_id,
         entry_point="cvpo.tasks.single_env:TaskEnv",
         vector_entry_point="cvpo.tasks.vector_env:TaskVectorEnv",
-        kwargs={"task": _task.name},
+        kwargs=_arguments,
     )

@@ -17,9 +17,9 @@ _COLOURS = {
     "push_box": [0.85, 0.72, 0.25, 1.0],
 }
 
-# One robot's contacts make one island, and few geoms a body: looking for islands, or for a body's parts in a tree, is
-# wasted. And a cold solver converges here in fewer iterations than one started from the last sub-step's accelerations,
-# which the changing contacts make useless.
+# One robot's contacts make one island, and few geoms a body: looking for islands (but see `navigation_model`), or for a
+# body's parts in a tree, is wasted. And a cold solver converges here in fewer iterations than one started from the last
+# sub-step's accelerations, which the changing contacts make useless.
 DISABLED = (
     mujoco.mjtDisableBit.mjDSBL_ISLAND.value
     | mujoco.mjtDisableBit.mjDSBL_MIDPHASE.value
@@ -84,6 +84,9 @@ def navigation_model(task: NavigationTask, *, movable: bool = True, sensing: boo
                 spec.worldbody.add_body(name=f"path{i}", mocap=True)
             if movable:
                 _add_movable(spec, objects, i)
+    if movable and moving and robot.on_floor:
+        # the bodies around a robot that is in contact all the time are islands of their own
+        spec.option.disableflags &= ~mujoco.mjtDisableBit.mjDSBL_ISLAND.value
     if sensing:
         _add_senses(spec, still + (moving if movable else []))
     _name_pairs(spec)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cvpo.tasks.arena import height, navigation_model
+from cvpo.tasks.bystanders import HOVER, Bystanders
 from cvpo.tasks.costs import costs
 from cvpo.tasks.description import NavigationTask
 from cvpo.tasks.lidar import lidar
@@ -16,11 +17,8 @@ from cvpo.tasks.robots import ROBOTS
 from cvpo.tasks.sensed_physics import ACCELEROMETER, SensedPhysics
 from cvpo.tasks.shapes import Disc, Polygon, Shape
 
-_SUBSTEPS = 10
 # After a press the buttons neither cost nor show for as many steps.
 _COOLDOWN = 10
-# A gremlin's path lies so high above its start: it hovers.
-_HOVER = 0.1
 _FREE_QPOS, _FREE_QVEL = 7, 6
 # A picture shows the whole arena, or, of a wider one, so much around the robot.
 _WIDE, _NEAR = 5.0, 2.0
@@ -33,8 +31,13 @@ class Navigation:
       objects: [N, objects, 2] where the objects are now, in the order of the task's description.
       distance: [N, objects] how far they are from the robots' centres, in the plane.
       goal: [N] which button is the goal.
+      substeps: MuJoCo's steps in a step.
+      steps: [N] since the episode began.
+      gremlin_homes: [N, gremlins, 2] what the gremlins circle around.
       cooldown: [N] for how many steps the buttons neither cost nor show.
     """
+
+    substeps = 10
 
     def __init__(
         self,
@@ -50,10 +53,10 @@ class Navigation:
         self.envs = np.arange(num_envs)
         self.physics: Physics
         if task.touch == "end":
-            self.physics = SensedPhysics(task, num_envs, _SUBSTEPS, threads)
+            self.physics = SensedPhysics(task, num_envs, self.substeps, threads)
         else:
-            self.physics = Physics(navigation_model(task), num_envs, _SUBSTEPS, threads)
-        self.step_seconds = _SUBSTEPS * self.physics.model.opt.timestep
+            self.physics = Physics(navigation_model(task), num_envs, self.substeps, threads)
+        self.step_seconds = self.substeps * self.physics.model.opt.timestep
         self.action_range = np.array([[-1.0] * self.physics.model.nu, [1.0] * self.physics.model.nu])
         self.observation_size = task.observation_size
         self.follows, self.side_view = task.arena > _WIDE, False
@@ -74,12 +77,12 @@ class Navigation:
 
         self.goal = np.zeros(num_envs, dtype=np.int64)
         self.goals_reached = np.zeros(num_envs, dtype=np.int64)
-        self._steps = np.zeros(num_envs, dtype=np.int64)
+        self.steps = np.zeros(num_envs, dtype=np.int64)
         self.cooldown = np.zeros(num_envs, dtype=np.int64)
-        self._gremlin_homes = np.zeros((num_envs, self.gremlins.shape[1], 2))
+        self.gremlin_homes = np.zeros((num_envs, self.gremlins.shape[1], 2))
         self._turns = np.zeros((num_envs, self.physics.model.nmocap))
         self._acceleration = np.zeros_like(self.physics.qvel)
-        self._undisturbed = np.zeros(num_envs, dtype=bool)
+        self._bystanders = Bystanders(self) if task.touch == "end" else None
 
     def _index_solids(self) -> None:
         """Where the solids are in MuJoCo's arrays: mocap bodies, contact sensors, and movable bodies in the state."""
@@ -107,7 +110,7 @@ class Navigation:
                 qpos, qvel = ends
         for objects in task.objects:
             if objects.kind in self._mocap_of:
-                lift = _HOVER if objects.movable else 0.0
+                lift = HOVER if objects.movable else 0.0
                 self.physics.mocap[:, :, self._mocap_of[objects.kind], 2] = height(objects) + lift
 
     def begin(self, envs: np.ndarray) -> None:
@@ -125,7 +128,7 @@ class Navigation:
         for objects in task.objects:
             where = task.slice_of(objects.kind)
             if objects.kind == "gremlins":
-                self._gremlin_homes[envs] = places[:, where]
+                self.gremlin_homes[envs] = places[:, where]
             if objects.kind in self._mocap_of:
                 self._turns[envs, self._mocap_of[objects.kind]] = angles[:, where]
             if objects.movable:
@@ -136,15 +139,15 @@ class Navigation:
         if self.task.reward == "button":
             for env in envs.tolist():
                 self.goal[env] = self._layouts.choose(self._rngs[env], self.buttons.shape[1])
-        self.goals_reached[envs] = self._steps[envs] = self.cooldown[envs] = 0
+        self.goals_reached[envs] = self.steps[envs] = self.cooldown[envs] = 0
         self._acceleration[envs] = 0.0
         self._arrange()
         if self.task.reward in ("goal", "push"):
             self._new_goals(envs)
-        self._undisturbed[envs] = False
-        if isinstance(physics, SensedPhysics):
-            physics.sense(self._undisturbed, envs)
         self._measure()
+        if self._bystanders:
+            assert isinstance(physics, SensedPhysics)
+            physics.sense(self._bystanders.undisturbed(), envs)
 
     def advance(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """One step under `actions` [N, 2], clipped to [-1, 1]: rewards, who terminates, and what happened, each [N]."""
@@ -153,16 +156,20 @@ class Navigation:
         orbit = self._gremlin_places() if self.gremlins.size else None
         if orbit is not None:
             physics.mocap[:, :, self._mocap_of["gremlins"], :2] = orbit[:, :-1]
-        if isinstance(physics, SensedPhysics):
-            physics.step_all(self._undisturbed)
-            physics.sense(self._undisturbed)
+        if self._bystanders:
+            assert isinstance(physics, SensedPhysics)
+            undisturbed = self._bystanders.undisturbed()
+            physics.step_all(undisturbed)
+            self.steps += 1
+            self._bystanders.carry(undisturbed)
+            physics.sense(undisturbed)
             touched = physics.sensed[:, ACCELEROMETER:] > 0.0
         else:
             physics.step()
+            self.steps += 1
             self._acceleration[:] = physics.acceleration()
             # a touch in any sub-step is a touch in the step
             touched = np.any(physics.sensors > 0.0, axis=1)
-        self._steps += 1
         for rng in self._rngs:
             layouts.tick(rng)
         if orbit is not None and "gremlins" not in self._movable:
@@ -231,6 +238,12 @@ class Navigation:
         """[N, number, 6] their velocities: linear in the world, angular in the body."""
         return self.physics.qvel[:, self._movable[kind][1]].reshape(len(self.envs), -1, _FREE_QVEL)
 
+    def set_movable(self, kind: str, envs: np.ndarray, qpos: np.ndarray, qvel: np.ndarray) -> None:
+        """Put movable bodies into the places [n, number, 7] and velocities [n, number, 6]."""
+        places, velocities = self._movable[kind]
+        self.physics.qpos[envs, places] = qpos.reshape(len(envs), -1)
+        self.physics.qvel[envs, velocities] = qvel.reshape(len(envs), -1)
+
     def get_state(self) -> dict[str, np.ndarray]:
         """Everything that `advance` and `observe` depend on, as copies."""
         return {name: array.copy() for name, array in self._state().items()}
@@ -246,10 +259,10 @@ class Navigation:
         state = {
             "physics": self.physics.state,
             "objects": self.objects,
-            "gremlin_homes": self._gremlin_homes,
+            "gremlin_homes": self.gremlin_homes,
             "goal": self.goal,
             "goals_reached": self.goals_reached,
-            "steps": self._steps,
+            "steps": self.steps,
             "cooldown": self.cooldown,
         }
         if not isinstance(self.physics, SensedPhysics):
@@ -291,8 +304,13 @@ class Navigation:
                 mocap[:, :, bodies, :2] = now[:, None]
             else:
                 mocap[:, :, bodies, :2] = self.objects[:, None, self.task.slice_of(objects.kind)]
-        self.physics.mocap_turn[:] = _about_z(self._turns)[:, None]
+        turns = _about_z(self._turns)
+        self.physics.mocap_turn[:] = turns[:, None]
+        if "gremlins" in self._mocap_of:
+            self.gremlin_turns = turns[:, self._mocap_of["gremlins"]]
         self._measure()
+        if self._bystanders:
+            self._bystanders.arrange()
 
     def _measure(self) -> None:
         """Offsets [N, objects, 2] and distances [N, objects] from the robots to the objects, as they are now."""
@@ -309,10 +327,10 @@ class Navigation:
         """[N, sub-steps + 1, gremlins, 2] during the next step and at its end; each circles its home."""
         gremlins = self.task.of("gremlins")
         assert gremlins is not None
-        time = (self._steps[:, None] * _SUBSTEPS + np.arange(_SUBSTEPS + 1)) * self.physics.model.opt.timestep
+        time = (self.steps[:, None] * self.substeps + np.arange(self.substeps + 1)) * self.physics.model.opt.timestep
         places = np.empty((*time.shape, self.gremlins.shape[1], 2))
-        np.add(self._gremlin_homes[:, None, :, 0], gremlins.orbit * np.sin(time)[..., None], out=places[..., 0])
-        np.add(self._gremlin_homes[:, None, :, 1], gremlins.orbit * np.cos(time)[..., None], out=places[..., 1])
+        np.add(self.gremlin_homes[:, None, :, 0], gremlins.orbit * np.sin(time)[..., None], out=places[..., 0])
+        np.add(self.gremlin_homes[:, None, :, 1], gremlins.orbit * np.cos(time)[..., None], out=places[..., 1])
         return places
 
     def _wall_marks(self) -> list[Shape]:

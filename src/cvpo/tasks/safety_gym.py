@@ -10,7 +10,7 @@ _BUTTONS = Objects("buttons", 4)
 _PUSH_GOAL = Objects("goal", keepout=0.4)
 _CIRCLE = Objects("circle", places=((0.0, 0.0),))
 # Each robot has a box that it can push.
-_BOXES = {
+BOXES = {
     "Point": Objects("push_box"),
     "Car": Objects("push_box", size=0.125, keepout=0.125, density=0.0005),
 }
@@ -44,6 +44,7 @@ def _circle(walls: Walls) -> dict:
         "walls": walls,
         "arena": 1.5,
         "start": (-0.8, -0.8, 0.8, 0.8),
+        "start_keepout": 0.0,
         "episode_length": 500,
         "lidar_range": 6.0,
         "summary": "run round the circle, counter-clockwise",
@@ -55,6 +56,7 @@ _RUN = {
     "walls": Walls(x=0.5, length=17.5),
     "arena": 17.5,
     "start": (-0.2, 16.5, 0.2, 16.5),
+    "start_keepout": 0.0,
     "episode_length": 500,
     "summary": "run straight ahead between two lines",
 }
@@ -77,8 +79,12 @@ _LEVELS: dict[str, dict] = {
 
 
 def _task(robot: str, level: dict) -> NavigationTask:
-    box = (_BOXES[robot],) if level["reward"] == "push" else ()
-    return NavigationTask(robot=robot, **{**level, "objects": level.get("objects", ()) + box})
+    objects = level.get("objects", ()) + ((BOXES[robot],) if level["reward"] == "push" else ())
+    costly = [of_kind.kind for of_kind in objects if of_kind.cost] + ["walls"] * bool(
+        level.get("walls", Walls()).places()
+    )
+    summary = f"{robot}: {level['summary']}; {', '.join(costly) or 'nothing'} costs"
+    return NavigationTask(robot=robot, **{**level, "objects": objects, "summary": summary})
 
 
 SAFETY_GYM: dict[str, NavigationTask] = {

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from cvpo.errors import BadValue, did_you_mean
+from cvpo.tasks.described import is_description, read, to_dict
 from cvpo.tasks.description import NavigationTask
 from cvpo.tasks.paper import PAPER
 from cvpo.tasks.runners import RUNNERS, Runner
@@ -16,6 +21,7 @@ GROUPS = {
     "navigation": "Safety Gym: navigation",
     "velocity": "Safety Gym: velocity",
 }
+_OWN = "described"
 _VELOCITY_LIMIT, _VELOCITY_STEPS = 25.0, 1000
 
 
@@ -43,6 +49,19 @@ class Task:
     description: str
     group: str = "paper"
     rules: NavigationTask | Runner | None = field(default=None, repr=False)
+
+    @property
+    def source(self) -> str:
+        """The text that finds the task again: its name, or the whole description of a user's own."""
+        return self.name if self.group != _OWN else json.dumps(self.options["task"])
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What Gymnasium's `make` needs beside the id."""
+        if self.group != _OWN:
+            return {}
+        assert isinstance(self.rules, NavigationTask)
+        return {"task": to_dict(self.name, self.rules)}
 
 
 def _navigation(name: str, id: str, rules: NavigationTask, group: str) -> Task:
@@ -76,12 +95,19 @@ _BY_NAME |= {task.id.removeprefix("cvpo/"): task for task in TASKS.values() if t
 
 
 def find_task(env: object) -> Task | None:
-    """The built-in task that a name or a Gymnasium id stands for."""
-    return _BY_NAME.get(env) if isinstance(env, str) else None
+    """The task that a name or a Gymnasium id stands for, or that a dict, JSON or a TOML file describes."""
+    if isinstance(env, str) and env in _BY_NAME:
+        return _BY_NAME[env]
+    if not is_description(env):
+        return None
+    name, rules = read(env)  # type: ignore[arg-type]
+    if name in _BY_NAME:
+        raise BadValue(f"name must be another than that of a built-in task, got {name!r}")
+    return _navigation(name, DESCRIBED_ID, rules, _OWN)
 
 
-def as_task(task: str | Task) -> Task:
-    """The task, by its name if need be."""
+def as_task(task: str | Path | Mapping[str, Any] | Task) -> Task:
+    """The task, by its name or description if need be."""
     found = task if isinstance(task, Task) else find_task(task)
     if found is None:
         raise BadValue(f"no task {task!r}{did_you_mean(str(task), TASKS)}")

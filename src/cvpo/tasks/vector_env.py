@@ -1,6 +1,7 @@
 """The vector environment: episodes, seeds and Gymnasium's interface around a task's worlds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ class TaskVectorEnv(VectorEnv):
 
     def __init__(
         self,
-        task: str | Task,
+        task: str | Path | Mapping[str, Any] | Task,
         num_envs: int = 1,
         *,
         start: str = "fixed",
@@ -47,7 +48,7 @@ class TaskVectorEnv(VectorEnv):
         """Make the environments.
 
         Args:
-          task: a task or its name.
+          task: a task, its name, or a description: a dict, JSON or the path of a TOML file.
           num_envs: N.
           start: "random" draws the robot's place at each reset (the paper's Goal and Button).
           layout: "random" draws the places of all objects at each reset (the paper's Goal and Button).

@@ -17,6 +17,7 @@ from rich.text import Text
 from cvpo.metric_names import cost_names
 
 _SMOOTHING = 0.3  # weight of the newest epoch in the speed that the remaining time is estimated from
+COMPILING = "compiling, once"
 _COST_WIDTH = 7  # so that two constraints fit 80 columns
 
 
@@ -38,12 +39,14 @@ class Display:
         self._total = total_steps
         self._limits = tuple(cost_limits)
         self._quiet = quiet
+        self.last_word = ""  # how to go on with the run, once it has a place
         self._console = console or Console()
         self._epoch, self._steps, self._seconds = -1, 0, 0.0  # of the last epoch that ended; the first is 0
         self._speed = math.nan  # steps per second, smoothed
-        self._phase, self._fraction = "start", 0.0
+        self._phase: str = "start"
+        self._fraction: float | None = None
         self._epoch_began = time.monotonic()
-        self._header_shown = False
+        self._header_shown = self._compiling_said = False
         self._live = Live(console=self._console, get_renderable=self._bars, refresh_per_second=8, transient=True)
         self._live_wanted = self._console.is_interactive and not quiet
 
@@ -62,13 +65,21 @@ class Display:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
+    def leave(self) -> None:
+        """Give the terminal back and say the last word, for a process that ends at once."""
+        self._live.stop()
+        self.message(f"stopped at once; what was saved stays{self.last_word and '; ' + self.last_word}")
+
     def resume(self, epoch: int, steps: int, wall_seconds: float) -> None:
         """Go on after an epoch that an earlier process ended."""
         self._epoch, self._steps, self._seconds = epoch, steps, wall_seconds
         self._speed = steps / wall_seconds
 
-    def phase(self, name: str, fraction: float) -> None:
-        """What the run does now ("collect", "learn", "evaluate") and how much of that is done, in [0, 1]."""
+    def phase(self, name: str, fraction: float | None) -> None:
+        """What the run does now ("collect", "learn", ...) and how much of that is done, in [0, 1]; None: unknown."""
+        if name == COMPILING and self._epoch < 0 and not self._live_wanted and not self._compiling_said:
+            self.message(f"{COMPILING}: the first epoch takes longer than the others")
+            self._compiling_said = True
         self._phase, self._fraction = name, fraction
 
     def epoch(self, metrics: Mapping[str, Any]) -> None:
@@ -124,7 +135,7 @@ class Display:
         remaining = (self._total - self._steps) / self._speed - elapsed if self._speed > 0 else math.nan
         speed = "" if math.isnan(self._speed) else f"{self._speed:,.0f} steps/s"
         grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
-        grid.add_column(min_width=len("evaluate"), no_wrap=True)
+        grid.add_column(min_width=len(COMPILING), no_wrap=True)
         grid.add_column(ratio=1)
         for _ in range(3):
             grid.add_column(justify="right", no_wrap=True)
@@ -137,8 +148,15 @@ class Display:
         )
         grid.add_row(
             self._phase,
-            ProgressBar(total=1.0, completed=self._fraction, complete_style="cyan", finished_style="cyan"),
-            f"{100 * self._fraction:.0f}%",
+            ProgressBar(
+                total=1.0,
+                completed=self._fraction or 0.0,
+                pulse=self._fraction is None,
+                complete_style="cyan",
+                finished_style="cyan",
+                pulse_style="cyan",
+            ),
+            "" if self._fraction is None else f"{100 * self._fraction:.0f}%",
             "",
             f"{_duration(self._seconds + elapsed)} gone",
         )

@@ -1,8 +1,10 @@
-"""The replay: a ring of epochs on the device. E epochs of H steps in N environments, each written once."""
+"""The replay: a ring of epochs on the device, which keeps its own place. E epochs of H steps in N environments."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,42 +12,65 @@ import jax.numpy as jnp
 from cvpo.algorithms.base import Spec, Transition
 
 
-def create(spec: Spec, epochs: int, envs: int) -> Transition:
-    """Empty storage [E, H, N, ...]."""
+class Replay(NamedTuple):
+    """The newest E epochs. The number that was ever added says where the next one goes and how many are filled."""
 
-    def zeros(*shape: int, dtype: type = jnp.float32) -> jax.Array:
-        return jnp.zeros((epochs, spec.episode_length, envs, *shape), dtype)
+    steps: Transition  # [E, H, N, ...]
+    added: jax.Array  # int32 []
 
-    action = zeros(dtype=jnp.int32) if spec.discrete else zeros(spec.action_size)
+
+def create(spec: Spec, epochs: int, envs: int) -> Replay:
+    """An empty replay with room for `epochs`."""
+    blank = segment(spec, envs)
+    steps: Transition = jax.tree.map(lambda x: jnp.zeros((epochs, *x.shape), x.dtype), blank)
+    return Replay(steps, jnp.zeros((), jnp.int32))
+
+
+def segment(spec: Spec, envs: int) -> Transition:
+    """Shapes and dtypes of one epoch, [H, N, ...]."""
+
+    def array(*shape: int, dtype: Any = jnp.float32) -> Any:
+        return jax.ShapeDtypeStruct((spec.episode_length, envs, *shape), dtype)
+
     return Transition(
-        obs=zeros(spec.obs_size),
-        action=action,
-        log_prob=zeros(),
-        reward=zeros(),
-        costs=zeros(spec.num_costs),
-        next_obs=zeros(spec.obs_size),
-        terminated=zeros(dtype=jnp.bool_),
-        ended=zeros(dtype=jnp.bool_),
+        obs=array(spec.obs_size),
+        action=array(dtype=jnp.int32) if spec.discrete else array(spec.action_size),
+        log_prob=array(),
+        reward=array(),
+        costs=array(spec.num_costs),
+        next_obs=array(spec.obs_size),
+        terminated=array(dtype=jnp.bool_),
+        ended=array(dtype=jnp.bool_),
     )
 
 
 @partial(jax.jit, donate_argnums=0)
-def add(storage: Transition, rollout: Transition, slot: jax.Array) -> Transition:
-    """Storage with the epoch in `slot` replaced by a rollout [H, N, ...], in place."""
-    return jax.tree.map(lambda ring, new: ring.at[slot].set(new), storage, rollout)
+def add(replay: Replay, rollout: Transition) -> Replay:
+    """With a rollout [H, N, ...] in place of the oldest epoch once the replay is full; reuses its memory."""
+    slot = replay.added % replay.steps.reward.shape[0]
+    steps = jax.tree.map(lambda ring, new: ring.at[slot].set(new), replay.steps, rollout)
+    return Replay(steps, replay.added + 1)
 
 
-def sample(storage: Transition, filled: jax.Array, key: jax.Array, batch_size: int, length: int = 1) -> Transition:
-    """Steps drawn uniformly from the first `filled` epochs: [B, ...], or sequences [B, length, ...] if length > 1.
+def restore(replay: Replay, segments: Iterable[tuple[int, Transition]]) -> Replay:
+    """With epochs that an earlier process had added, given as (number, rollout), each in the place it had there."""
+    for epoch, rollout in segments:
+        replay = add(replay._replace(added=jnp.asarray(epoch, jnp.int32)), rollout)
+    return replay
+
+
+def sample(replay: Replay, key: jax.Array, batch_size: int, length: int = 1) -> Transition:
+    """Steps drawn uniformly from all epochs that are filled: [B, ...], or sequences [B, length, ...] if length > 1.
 
     A sequence that runs beyond its epoch goes on at the epoch's first step, so that each step is drawn equally often in
     each place. The last step counts as ended: whoever sums along a sequence stops at an ended step and bootstraps.
     """
-    _, horizon, envs = storage.reward.shape
+    epochs, horizon, envs = replay.steps.reward.shape
+    filled = jnp.minimum(replay.added, epochs)
     index = jax.random.randint(key, (batch_size,), 0, filled * horizon * envs)
     epoch, step, env = index // (horizon * envs), index // envs % horizon, index % envs
     if length == 1:
-        return jax.tree.map(lambda ring: ring[epoch, step, env], storage)
+        return jax.tree.map(lambda ring: ring[epoch, step, env], replay.steps)
     steps = (step[:, None] + jnp.arange(length)) % horizon
-    batch: Transition = jax.tree.map(lambda ring: ring[epoch[:, None], steps, env[:, None]], storage)
+    batch: Transition = jax.tree.map(lambda ring: ring[epoch[:, None], steps, env[:, None]], replay.steps)
     return batch._replace(ended=batch.ended | (steps == horizon - 1))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,16 +17,23 @@ import numpy as np
 
 from cvpo.algorithms.base import Spec
 from cvpo.algorithms.config import LoopConfig
-from cvpo.algorithms.registry import lookup
-from cvpo.envs.adapter import Environments, EnvSource, check_known
-from cvpo.policies.policy import Policy, build, load
+from cvpo.algorithms.registry import build, lookup
+from cvpo.envs.adapter import Environments
+from cvpo.envs.sources import EnvSource, as_source, check_known
+from cvpo.errors import BadValue
+from cvpo.inputs import whole_number
+from cvpo.policies.files import Which
+from cvpo.policies.policy import Policy, load
 from cvpo.presets import make_config
-from cvpo.runs.directory import CONFIG, RunDirectory, RunDirectoryError, read_config, read_metrics
+from cvpo.runs.atomic import write_text
+from cvpo.runs.directory import CONFIG, ERROR, TENSORBOARD, RunDirectory, RunDirectoryError, read_config, read_metrics
 from cvpo.runs.sinks import Sink, TensorBoardSink, WandbSink, check_sinks
 from cvpo.tasks.table import find_task
+from cvpo.training import compute, messages
 from cvpo.training.display import Display
-from cvpo.training.interrupts import Interrupts
-from cvpo.training.loop import Loop, replay_epochs
+from cvpo.training.interrupts import TrainingInterrupts
+from cvpo.training.learners import make_learner
+from cvpo.training.loop import Loop, epochs_of
 
 
 @dataclass(frozen=True)
@@ -37,8 +46,8 @@ class Run:
         """One dict an epoch; docs/metrics.md names the keys."""
         return read_metrics(self.path)
 
-    def policy(self) -> Policy:
-        return load(self.path)
+    def policy(self, which: Which = "newest") -> Policy:
+        return load(self.path, which)
 
 
 def train(
@@ -56,10 +65,12 @@ def train(
     quiet: bool = False,
     tensorboard: bool = False,
     wandb: str | None = None,
+    name: str | None = None,
 ) -> Run:
     """Train a policy and return its run.
 
-    env: a task's name ("Point-Goal"), a Gymnasium id, or a callable that makes an environment.
+    env: a task's name ("Point-Goal"), a Gymnasium id, `cvpo.remote(...)`, a callable that makes an environment or a
+        vector environment, or a vector environment itself, which has its own number of environments.
     steps: environment steps in all, rounded up to whole epochs.
     cost_limit: expected cost per episode to stay below, one number for each constraint; a built-in task has its own.
     run_dir: where the run is written; runs/ENV/ALGORITHM/seed-N if not given.
@@ -67,48 +78,85 @@ def train(
     overwrite: delete a run that is in the directory already.
     config: settings over those of the preset, as a dict or as the algorithm's whole Config.
     wandb: the name of a Weights & Biases project to log to as well.
+    name: what the run directory and the report call the environment, if other than it calls itself.
     """
     entry = lookup(algorithm)
-    check_known(env)
-    check_numbers(steps, seed)
-    steps, seed = int(steps), int(seed)  # NumPy's too
+    env = as_source(env)
+    steps, seed = check_numbers(steps, seed)
     settings = config if isinstance(config, LoopConfig) else make_config(algorithm, preset, config)
     if type(settings) is not entry.config:
         ours, theirs = (f"{kind.__module__}.{kind.__qualname__}" for kind in (entry.config, type(settings)))
-        raise TypeError(f"{algorithm} takes {ours}, got {theirs}")
+        raise BadValue(f"{algorithm} takes {ours}, got {theirs}")
+    if settings.python is None:  # another interpreter knows others
+        check_known(env)
     limits = resolve_limits(env, algorithm, cost_limit)
-    make_environments = environment_maker(env, settings, limits)
-    with make_environments(settings.envs) as environments, make_environments(settings.eval_episodes) as evaluations:
+    make_environments = environment_maker(env, settings, limits, name)
+    display = Display(steps, limits, quiet=quiet)
+    with (
+        TrainingInterrupts(display.message, display.leave) as interrupts,
+        make_environments(settings.envs) as environments,
+        environments.for_evaluation(partial(make_environments, settings.eval_episodes)) as evaluations,
+    ):
+        settings = dataclasses.replace(settings, envs=environments.count)  # a vector environment decides it
+        path = Path(run_dir) if run_dir is not None else default_run_dir(environments.name, algorithm, seed)
+        check_sinks(tensorboard, wandb is not None)
+        threads = begun_with(path) if resume else None
+        threads = compute.fix_threads(threads)
+        compute.keep_compiled_programs(threads)
         spec = Spec(
             environments.obs_size, environments.action_size, environments.discrete, limits, environments.episode_length
         )
-        learner = build(algorithm, settings, spec)
-        replay_epochs(settings, spec)  # refuses what does not fit before a directory is made
-        check_sinks(tensorboard, wandb is not None)
-        path = Path(run_dir) if run_dir is not None else default_run_dir(environments.name, algorithm, seed)
+        epochs = epochs_of(steps, spec.episode_length * settings.envs)
+        learner = make_learner(build(algorithm, settings, spec), settings, spec, epochs)
         description = {
             "env": environments.name,
             "source": environments.source,
+            "environment": environments.identity,
             "algorithm": algorithm,
             "off_policy": settings.off_policy,
             "steps": steps,
             "seed": seed,
             "cost_limit": list(limits),
             "preset": preset or "default",
+            "compute_threads": threads,
             "config": dataclasses.asdict(settings),
             "spec": dataclasses.asdict(spec),
         }
-        with open_run(path, description, resume, overwrite) as directory:
-            loop = Loop(algorithm, learner, settings, spec, environments, evaluations, directory, seed)
-            with Display(steps, limits, quiet=quiet) as display, Interrupts() as interrupts:
-                loop.run(steps, display, interrupts, make_sinks(directory, tensorboard, wandb))
+        interrupts.check()
+        with open_run(path, description, resume, overwrite) as directory, keeping_errors(path):
+            display.last_word = messages.resume_hint(path, environments.source)
+            if warning := messages.flattened_images(environments.observation):
+                display.message(warning)
+            loop = Loop(
+                algorithm, learner, settings, spec, environments, evaluations, directory, seed, display, interrupts
+            )
+            with display:
+                loop.run(steps, make_sinks(directory, tensorboard, wandb))
+            for line in messages.summary(read_metrics(path)[-1], spec, path, environments.source):
+                display.message(line)
     return Run(path)
 
 
-def check_numbers(steps: int, seed: int) -> None:
-    for name, value, least in (("steps", steps, 1), ("seed", seed, 0)):
-        if not value >= least:
-            raise ValueError(f"{name} must be >= {least}, got {value}")
+def check_numbers(steps: Any, seed: Any) -> tuple[int, int]:
+    """Both as Python's integers; refuses what is none."""
+    return whole_number("steps", steps, 1), whole_number("seed", seed, 0)
+
+
+def begun_with(path: Path) -> int | None:
+    """The compute threads of the run in a directory; None if it has no run, or one that does not say."""
+    return read_config(path).get("compute_threads") if (path / CONFIG).exists() else None
+
+
+@contextlib.contextmanager
+def keeping_errors(path: Path) -> Iterator[None]:
+    """Write what an error says of itself, with the line that it comes from, into the run directory too."""
+    (path / ERROR).unlink(missing_ok=True)  # of an earlier process
+    try:
+        yield
+    except Exception:
+        with contextlib.suppress(OSError):  # a full disk may be the error
+            write_text(path / ERROR, traceback.format_exc())
+        raise
 
 
 def resolve_limits(env: EnvSource, algorithm: str, cost_limit: float | Sequence[float] | None) -> tuple[float, ...]:
@@ -118,17 +166,22 @@ def resolve_limits(env: EnvSource, algorithm: str, cost_limit: float | Sequence[
             return (float(task.cost_limit),)
         if not lookup(algorithm).constrained:
             return (math.inf,)
-        raise ValueError(f"{algorithm} needs a cost_limit: the cost per episode that the policy must stay below")
-    limits = tuple(float(limit) for limit in np.atleast_1d(np.asarray(cost_limit, float)))
+        raise BadValue(f"{algorithm} needs a cost_limit: the cost per episode that the policy must stay below")
+    try:
+        limits = tuple(float(limit) for limit in np.atleast_1d(np.asarray(cost_limit, float)))
+    except (TypeError, ValueError):
+        raise BadValue(f"cost_limit must be a number, or one for each constraint, got {cost_limit!r}") from None
     for limit in limits:
         if not limit >= 0:
-            raise ValueError(f"cost_limit must be >= 0, got {limit}")
+            raise BadValue(f"cost_limit must be >= 0, got {limit}")
     if not limits:
-        raise ValueError("cost_limit must name at least one limit, got none")
+        raise BadValue("cost_limit must name at least one limit, got none")
     return limits
 
 
-def environment_maker(env: EnvSource, settings: LoopConfig, limits: tuple[float, ...]) -> Callable[[int], Environments]:
+def environment_maker(
+    env: EnvSource, settings: LoopConfig, limits: tuple[float, ...], name: str | None = None
+) -> Callable[[int], Environments]:
     return partial(
         Environments,
         env,
@@ -138,6 +191,9 @@ def environment_maker(env: EnvSource, settings: LoopConfig, limits: tuple[float,
         episode_length=settings.episode_length,
         processes=settings.processes,
         threads=settings.threads,
+        python=settings.python,
+        timeout=settings.env_timeout,
+        name=name,
     )
 
 
@@ -155,7 +211,7 @@ def open_run(path: Path, description: dict[str, Any], resume: bool, overwrite: b
         differing = [
             f"{name} is {theirs.get(name)!r} there and {value!r} here"
             for name, value in ours.items()
-            if name not in ("steps", "preset", "config", "spec") and theirs.get(name) != value
+            if name not in ("steps", "preset", "compute_threads", "config", "spec") and theirs.get(name) != value
         ]
         if differing:
             raise RunDirectoryError(
@@ -172,7 +228,7 @@ def make_sinks(directory: RunDirectory, tensorboard: bool, wandb: str | None) ->
     def make(after_steps: int) -> list[Sink]:
         sinks: list[Sink] = []
         if tensorboard:
-            sinks.append(TensorBoardSink(directory.path / "tensorboard", after_steps))
+            sinks.append(TensorBoardSink(directory.path / TENSORBOARD, after_steps))
         if wandb is not None:
             sinks.append(WandbSink(directory, wandb))
         return sinks

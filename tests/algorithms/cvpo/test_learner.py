@@ -16,7 +16,7 @@ from cvpo.algorithms.cvpo import learner
 from cvpo.algorithms.shared.returns import threshold_factor
 from cvpo.presets import make_config
 from cvpo.training import replay
-from cvpo.training.loop import make_learn
+from cvpo.training.replay import Replay
 
 SMALL = {
     "envs": 20, "hidden": (32, 32), "batch_size": 128, "particles": 16, "update_ratio": 0.5, "eval_every": 10,
@@ -97,7 +97,7 @@ QUICK = {"hidden": (16,), "batch_size": 32, "particles": 8, "envs": 4}
 
 
 def rollout(spec: Spec, seed: int = 0) -> Transition:
-    storage = replay.create(spec, 1, 4)
+    storage = replay.create(spec, 1, 4).steps
     keys = iter(jax.random.split(jax.random.key(seed), 8))
     random = jax.tree.map(
         lambda x: jax.random.normal(next(keys), x.shape) if x.dtype == jnp.float32 else jnp.zeros_like(x), storage
@@ -115,44 +115,9 @@ def one_update(config: dict, spec: Spec = SPEC, error: float | None = None):
         control = state.cost_control._replace(error=jnp.full(spec.num_costs, error), integral=jnp.zeros(spec.num_costs))
         state = state._replace(cost_control=control)
     made = make_config("cvpo", None, QUICK | config)
-    batch = replay.sample(data, 1, jax.random.key(1), made.sequences, made.n_step)
+    batch = replay.sample(Replay(data, jnp.int32(1)), jax.random.key(1), made.sequences, made.n_step)
     after, metrics = jax.jit(algorithm.update)(state, batch, jax.random.key(2))
     return state, after, metrics.of(1)
-
-
-def test_the_update_is_traced_once_for_chunks_of_any_length():
-    config = make_config("cvpo", None, QUICK)
-    algorithm = learner.make(config, SPEC)
-    traces = []
-
-    def update(state, batch, key):
-        traces.append(1)
-        return algorithm.update(state, batch, key)
-
-    learn = make_learn(algorithm._replace(update=update), config)
-    storage = rollout(SPEC)
-    state = jax.tree.map(jnp.asarray, jax.device_get(algorithm.init(jax.random.key(0))))
-    state, _ = learn(state, storage, 1, jax.random.key(0), 3, lambda fraction: None)
-    once = len(traces)  # shape inference and the one compilation
-    learn(state, storage, 1, jax.random.key(1), 29, lambda fraction: None)
-    assert len(traces) == once <= 2
-
-
-def test_chunks_do_not_change_the_result(monkeypatch):
-    config = make_config("cvpo", None, QUICK)
-    algorithm = learner.make(config, SPEC)
-    storage, state = rollout(SPEC), algorithm.init(jax.random.key(0))
-    learn = make_learn(algorithm, config)
-    ends, results = [], []
-    for seconds in (0.0, 1e6):  # chunks of 8 updates; one of 8, and all others
-        monkeypatch.setattr("cvpo.training.loop.CHUNK_SECONDS", seconds)
-        chunks: list[float] = []
-        results.append(learn(state, storage, 1, jax.random.key(0), 40, chunks.append)[0])
-        ends.append(chunks)
-    assert ends == [[0.2, 0.4, 0.6, 0.8, 1.0], [0.2, 1.0]]
-    jax.tree.map(np.testing.assert_array_equal, *results)
-    fewer, _ = learn(state, storage, 1, jax.random.key(0), 39, lambda fraction: None)
-    assert not np.array_equal(*(jax.tree.leaves(s.policy.actor)[0] for s in (results[0], fewer)))
 
 
 TIGHT = {"kl_mean": 0.005, "kl_scale": 0.0005}
@@ -210,7 +175,7 @@ def test_the_limit_decays_to_its_final_value():
     )
     state = algorithm.init(jax.random.key(0))
     data = rollout(spec)
-    batch = replay.sample(data, 1, jax.random.key(1), 32)
+    batch = replay.sample(Replay(data, jnp.int32(1)), jax.random.key(1), 32)
     seen, update = [], jax.jit(algorithm.update)
     for _ in range(3):
         state = algorithm.observe(state, jax.tree.map(lambda x: x[0], data))
@@ -259,7 +224,7 @@ def test_only_cut_traces_ask_how_probable_an_action_was(cut):
     config = make_config("cvpo", None, QUICK | {"n_step": 4, "retrace": True, "cut_traces": cut})
     algorithm = learner.make(config, SPEC)
     state, data = algorithm.init(jax.random.key(0)), rollout(SPEC)
-    batch = replay.sample(data, 1, jax.random.key(1), config.sequences, config.n_step)
+    batch = replay.sample(Replay(data, jnp.int32(1)), jax.random.key(1), config.sequences, config.n_step)
     rare = batch._replace(log_prob=batch.log_prob + 5.0)  # as if they had been far more probable than they are now
     updated = [algorithm.update(state, b, jax.random.key(2))[0].critics.params for b in (batch, rare)]
     same = all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, updated), strict=True))

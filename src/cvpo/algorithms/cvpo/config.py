@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from cvpo.algorithms.config import require_at_least, require_between, require_positive, setting
+from cvpo.algorithms.config import require_at_least, require_between, require_constraint, require_positive, setting
 from cvpo.algorithms.offpolicy.critics import CriticConfig
 from cvpo.errors import BadValue
 
@@ -21,6 +21,11 @@ class Config(CriticConfig):
     cost_signal: Literal["critic", "measured"] = setting("measured", "cost control")
     """What the cost control responds to: the measured cost of recent episodes, or the cost critic's estimate over
     replayed states (the paper)."""
+    constraint: str = setting("mean", "cost control")
+    """What the cost limit is on: mean, the mean cost of episodes; quantile=0.9, a cost that nine of ten episodes stay
+    within; cvar=0.9, the mean cost of the worst tenth."""
+    constraint_episodes: int = setting(40, "cost control")
+    """Recent episodes of which a quantile or CVaR is taken."""
     cost_smoothing: float = setting(0.5, "cost control")
     """Weight of the newest epoch in the running mean of the measured cost."""
     proportional_gain: float = setting(0.5, "cost control")
@@ -91,5 +96,6 @@ class Config(CriticConfig):
             raise BadValue(f"min_scale must be below initial_scale = {self.initial_scale}, got {self.min_scale}")
         if self.max_gradient_norm is not None:
             require_positive(self, "max_gradient_norm")
+        require_constraint(self)
         if self.per_state and self.cost_signal == "measured":
             raise BadValue("per_state needs cost_signal critic: a measured cost is one of the batch, not of a state")

@@ -21,10 +21,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Spec, Transition, first_episode_means
+from cvpo.algorithms.base import Spec, Transition, first_episode_costs, first_episode_means
 from cvpo.algorithms.cvpo.config import Config
 from cvpo.algorithms.cvpo.estep.max_cost_reduction import max_cost_reduction
 from cvpo.algorithms.offpolicy.critics import Units
+from cvpo.algorithms.shared import recent_costs
 from cvpo.algorithms.shared.pid import relative_excess
 from cvpo.algorithms.shared.returns import threshold_factor
 
@@ -36,7 +37,8 @@ FORGETTING = 0.5
 class CostControl(NamedTuple):
     """The controller's memory, part of the learner's state."""
 
-    measured_cost: jax.Array  # [m] running mean of the cost per episode
+    measured_cost: jax.Array  # [m] running mean of the cost per episode, or the constraint's statistic
+    recent: jax.Array  # [k, m] costs of recent episodes, of which a quantile or CVaR is taken; NaN: none yet
     error: jax.Array  # [m] how far it is above its target
     integral: jax.Array  # [m] what past errors add to the requested fraction
     epoch: jax.Array  # []
@@ -49,20 +51,26 @@ class Request(NamedTuple):
     threshold: jax.Array  # [m] what E_q[Q_c] must stay below, in the unit of the critics; inf: not constrained
 
 
-def start(constraints: int) -> CostControl:
+def start(config: Config, constraints: int) -> CostControl:
     zeros = jnp.zeros(constraints)
-    return CostControl(measured_cost=zeros, error=zeros, integral=zeros, epoch=jnp.zeros((), jnp.int32))
+    recent = recent_costs.start(config, constraints)
+    return CostControl(zeros, recent, error=zeros, integral=zeros, epoch=jnp.zeros((), jnp.int32))
 
 
 def measure(config: Config, spec: Spec, control: CostControl, rollout: Transition) -> CostControl:
     """The controller after an epoch's episodes [H, N]."""
-    return respond(config, spec, control, first_episode_means(rollout, rollout.costs))
+    if config.constraint == "mean":
+        return respond(config, spec, control, first_episode_means(rollout, rollout.costs))
+    recent, statistic = recent_costs.observe(config, control.recent, first_episode_costs(rollout))
+    return respond(config, spec, control._replace(recent=recent), statistic)
 
 
 def respond(config: Config, spec: Spec, control: CostControl, cost: jax.Array) -> CostControl:
-    """The controller after an epoch in which an episode's mean cost was `cost` [m]."""
+    """The controller after an epoch in which episodes had the mean cost `cost` [m], or the constraint's statistic."""
     control = control._replace(epoch=control.epoch + 1)
-    smoothed = control.measured_cost + config.cost_smoothing * (cost - control.measured_cost)
+    # A statistic is of many epochs already.
+    weight = config.cost_smoothing if config.constraint == "mean" else 1.0
+    smoothed = control.measured_cost + weight * (cost - control.measured_cost)
     measured = jnp.where(control.epoch == 1, cost, smoothed)
     error = relative_excess(measured, limits_now(config, spec, control), config.safety_margin)
     saturated = config.proportional_gain * error + control.integral >= config.max_reduction

@@ -9,6 +9,7 @@ import math
 
 from cvpo.algorithms.base import Spec
 from cvpo.algorithms.cvpo.config import Config
+from cvpo.errors import BadValue
 
 
 def worst_case_cost(limit: float, kl: float, gamma: float, max_cost_advantage: float) -> float:
@@ -17,7 +18,7 @@ def worst_case_cost(limit: float, kl: float, gamma: float, max_cost_advantage: f
     limit: discounted, ε₁; max_cost_advantage: δ, the largest |E_{a~new}[A_c(s, a)]| over states.
     """
     if not 0 <= gamma < 1:
-        raise ValueError(f"gamma must be in [0, 1) for a bound on the discounted cost, got {gamma}")
+        raise BadValue(f"gamma must be in [0, 1) for a bound on the discounted cost, got {gamma}")
     _require_non_negative(kl=kl, max_cost_advantage=max_cost_advantage)
     return limit + ((1 - gamma) + math.sqrt(2 * kl) * gamma) * max_cost_advantage / (1 - gamma) ** 2
 
@@ -122,4 +123,4 @@ def _root(start: float, target: float) -> float:
 def _require_non_negative(**values: float) -> None:
     for name, value in values.items():
         if not value >= 0:
-            raise ValueError(f"{name} must be >= 0, got {value}")
+            raise BadValue(f"{name} must be >= 0, got {value}")

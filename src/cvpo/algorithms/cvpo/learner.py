@@ -46,7 +46,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             target_actor=policy.actor,
             pool=pools.start(spec.num_costs, config.dual_batches, state_count(config), particles),
             dual=(jnp.zeros(()), jnp.zeros(spec.num_costs)),
-            cost_control=cost_control.start(spec.num_costs),
+            cost_control=cost_control.start(config, spec.num_costs),
         )
 
     def observe(state: State, rollout: Transition) -> State:
@@ -107,4 +107,4 @@ def make(config: Config, spec: Spec) -> Algorithm:
     def describe() -> str:
         return guarantees.describe(config, spec)
 
-    return Algorithm(init, lambda state: state.policy.actor, head.act, update, observe, describe)
+    return Algorithm(init, lambda state: state.policy.actor, head.act, update, observe, describe, head.portable)

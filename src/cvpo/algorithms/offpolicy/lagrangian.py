@@ -13,11 +13,12 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Scalars, Spec, Transition, first_episode_means
-from cvpo.algorithms.config import require_at_least, require_between, require_positive, setting
+from cvpo.algorithms.base import Scalars, Spec, Transition, first_episode_costs, first_episode_means
+from cvpo.algorithms.config import require_at_least, require_between, require_constraint, require_positive, setting
 from cvpo.algorithms.offpolicy.critics import CriticConfig, Critics, CriticState, Units, learned_steps
-from cvpo.algorithms.shared import pid
+from cvpo.algorithms.shared import pid, recent_costs
 from cvpo.algorithms.shared.returns import threshold_factor
+from cvpo.errors import BadValue
 from cvpo.metric_names import per_cost
 
 
@@ -31,6 +32,11 @@ class MultiplierConfig(CriticConfig):
     cost_signal: Literal["critic", "measured"] = setting("measured", "cost control")
     """What the multipliers respond to: the cost critic's estimate at every policy step (the paper), or the measured
     cost of each epoch's episodes."""
+    constraint: str = setting("mean", "cost control")
+    """What the cost limit is on: mean, the mean cost of episodes; quantile=0.9, a cost that nine of ten episodes stay
+    within; cvar=0.9, the mean cost of the worst tenth."""
+    constraint_episodes: int = setting(40, "cost control")
+    """Recent episodes of which a quantile or CVaR is taken."""
     safety_margin: float = setting(0.25, "cost control")
     """Fraction of the cost limit to stay below it: the measured cost is steered to (1 - safety_margin) · limit."""
     multiplier_kp: float = setting(0.5, "cost control")
@@ -52,11 +58,13 @@ class MultiplierConfig(CriticConfig):
         require_at_least(self, 0, "multiplier_kp", "multiplier_ki", "multiplier_kd")
         require_between(self, 0.0, 1.0, "multiplier_smoothing", "safety_margin")
         require_positive(self, "max_multiplier")
+        require_constraint(self)
 
 
 class PenaltyState(NamedTuple):
     controller: pid.PIDState
     multipliers: jax.Array  # [m]
+    recent: jax.Array  # [k, m] costs of recent episodes, of which a quantile or CVaR is taken
 
 
 class Penalty(NamedTuple):
@@ -83,7 +91,7 @@ def constrained(config: CriticConfig, spec: Spec) -> Spec:
 
 def require_continuous(method: str, spec: Spec) -> None:
     if spec.discrete:
-        raise ValueError(
+        raise BadValue(
             f"{method} needs continuous actions, got a Discrete space of {spec.action_size} choices; "
             "cvpo and ppo-lag learn these"
         )
@@ -119,7 +127,8 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
         scaled = pid.PIDGains(gains.kp, gains.ki * duration, gains.kd / duration)
         smoothing = settings.multiplier_smoothing**duration
         above = pid.relative_excess(cost, limits, settings.safety_margin)
-        return PenaltyState(*pid.pid_update(state.controller, above, scaled, smoothing, settings.max_multiplier))
+        controlled = pid.pid_update(state.controller, above, scaled, smoothing, settings.max_multiplier)
+        return PenaltyState(*controlled, state.recent)
 
     def objective(state: PenaltyState, q_reward: jax.Array, q_costs: jax.Array) -> jax.Array:
         penalised = q_reward - state.multipliers @ q_costs
@@ -129,7 +138,11 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
     def observe(state: PenaltyState, rollout: Transition) -> PenaltyState:
         if settings.cost_signal != "measured":
             return state
-        return control(state, first_episode_means(rollout, rollout.costs[..., : spec.num_costs]), 1.0)
+        rollout = rollout._replace(costs=rollout.costs[..., : spec.num_costs])
+        if settings.constraint == "mean":
+            return control(state, first_episode_means(rollout, rollout.costs), 1.0)
+        recent, cost = recent_costs.observe(settings, state.recent, first_episode_costs(rollout))
+        return control(state._replace(recent=recent), cost, 1.0)
 
     def observe_critic(state: PenaltyState, units: Units, q_costs: jax.Array) -> PenaltyState:
         if settings.cost_signal != "critic":
@@ -140,7 +153,8 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
         return per_cost("policy/multiplier", state.multipliers)
 
     def init() -> PenaltyState:
-        return PenaltyState(pid.pid_init(spec.num_costs), jnp.zeros(spec.num_costs))
+        recent = recent_costs.start(settings, spec.num_costs)
+        return PenaltyState(pid.pid_init(spec.num_costs), jnp.zeros(spec.num_costs), recent)
 
     return Penalty(init, objective, observe, observe_critic, info)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +20,7 @@ from cvpo.algorithms.offpolicy import lagrangian
 from cvpo.algorithms.offpolicy.critics import CriticConfig, CriticState, make_critics
 from cvpo.algorithms.shared import networks
 from cvpo.algorithms.shared.distributions import SquashedGaussian
+from cvpo.algorithms.shared.portable import squashed_policy
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,8 @@ def make(config: Config, spec: Spec) -> Algorithm:
     def observe(state: State, rollout: Transition) -> State:
         return state._replace(penalty=penalty.observe(state.penalty, rollout))
 
-    return Algorithm(init, lambda state: state.actor, act, update, observe)
+    portable = partial(squashed_policy, action_size=spec.action_size)
+    return Algorithm(init, lambda state: state.actor, act, update, observe, portable=portable)
 
 
 def log_density(policy: SquashedGaussian, action: jax.Array) -> jax.Array:

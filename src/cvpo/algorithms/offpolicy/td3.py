@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -20,6 +21,8 @@ from cvpo.algorithms.offpolicy import lagrangian
 from cvpo.algorithms.offpolicy.critics import CriticConfig, CriticState, Units, make_critics
 from cvpo.algorithms.shared import networks
 from cvpo.algorithms.shared.distributions import Gaussian
+from cvpo.algorithms.shared.portable import deterministic_policy
+from cvpo.errors import BadValue
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Config(CriticConfig):
         require_at_least(self, 0, "target_noise", "target_noise_clip")
         require_at_least(self, 1, "policy_delay")
         if self.retrace and self.cut_traces:
-            raise ValueError(
+            raise BadValue(
                 "cut_traces weighs actions by their density, which a deterministic policy does not have, "
                 "got cut_traces=True; leave it off, or use cvpo or sac"
             )
@@ -161,4 +164,5 @@ def make(config: Config, spec: Spec) -> Algorithm:
     def observe(state: State, rollout: Transition) -> State:
         return state._replace(penalty=penalty.observe(state.penalty, rollout))
 
-    return Algorithm(init, lambda state: state.actor, act, update, observe)
+    portable = partial(deterministic_policy, action_size=spec.action_size, noise=config.exploration_noise)
+    return Algorithm(init, lambda state: state.actor, act, update, observe, portable=portable)

@@ -13,6 +13,7 @@ from cvpo.algorithms.onpolicy import trpo
 from cvpo.algorithms.onpolicy.iteration import Batch, make_algorithm
 from cvpo.algorithms.onpolicy.policy import PolicyParams, make_policy
 from cvpo.algorithms.shared import trust_region
+from cvpo.errors import BadValue
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Config(trpo.Config):
 
 def make(config: Config, spec: Spec) -> Algorithm:
     if spec.num_costs != 1:
-        raise ValueError(
+        raise BadValue(
             f"cpo takes exactly one cost limit, got {spec.num_costs}: {spec.cost_limits}; "
             "ppo-lag and trpo-lag take several"
         )

@@ -12,7 +12,17 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Algorithm, Key, Scalars, Spec, Transition, UpdateMetrics, first_episode_means
+from cvpo.algorithms.base import (
+    Algorithm,
+    Key,
+    Scalars,
+    Spec,
+    Transition,
+    UpdateMetrics,
+    first_episode_costs,
+    first_episode_means,
+)
+from cvpo.algorithms.constraint import measured_cost
 from cvpo.algorithms.onpolicy.policy import PolicyConfig, PolicyParams, StochasticPolicy
 from cvpo.algorithms.onpolicy.values import ValueState, make_values
 from cvpo.algorithms.shared import returns
@@ -27,7 +37,7 @@ class Batch(NamedTuple):
     log_prob: jax.Array  # [B] under the policy before its improvement
     advantages: jax.Array  # [1 + m, B], standardised
     cost_scales: jax.Array  # [m] what the costs' advantages were divided by
-    episode_costs: jax.Array  # [m] means over episodes
+    episode_costs: jax.Array  # [m] means over episodes, or the constraint's statistic
     episode_length: jax.Array  # mean over episodes
 
 
@@ -88,7 +98,7 @@ def make_algorithm(
             log_prob=rollout.log_prob.reshape(-1),
             advantages=standardised,
             cost_scales=deviations[1:],
-            episode_costs=first_episode_means(rollout, rollout.costs[..., : spec.num_costs]),
+            episode_costs=episode_costs(config, rollout._replace(costs=rollout.costs[..., : spec.num_costs])),
             episode_length=first_episode_means(rollout, jnp.ones_like(rollout.reward)),
         )
         params, memory, info = improve(state.policy, state.memory, batch, policy_key)
@@ -102,7 +112,15 @@ def make_algorithm(
         }
         return State(params, value_state, memory), UpdateMetrics(info)
 
-    return Algorithm(init, lambda state: state.policy, policy.act, update)
+    return Algorithm(init, lambda state: state.policy, policy.act, update, portable=policy.portable)
+
+
+def episode_costs(config: PolicyConfig, rollout: Transition) -> jax.Array:
+    """What a rollout's episodes cost [m]: their mean, or the statistic that a method's constraint is on."""
+    constraint = getattr(config, "constraint", "mean")  # only the Lagrangian methods have one
+    if constraint == "mean":
+        return first_episode_means(rollout, rollout.costs)
+    return measured_cost(constraint, first_episode_costs(rollout), jnp)
 
 
 def standardize(advantages: jax.Array) -> tuple[jax.Array, jax.Array]:

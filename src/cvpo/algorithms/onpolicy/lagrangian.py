@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from cvpo.algorithms.base import Scalars, Spec
 from cvpo.algorithms.config import require_at_least, require_between, require_positive, setting
+from cvpo.algorithms.constraint import parse_constraint
 from cvpo.algorithms.onpolicy.iteration import Batch
 from cvpo.algorithms.onpolicy.policy import PolicyConfig
 from cvpo.algorithms.shared import pid
@@ -20,6 +21,9 @@ from cvpo.metric_names import per_cost
 class MultiplierConfig(PolicyConfig):
     """Settings of the Lagrange multipliers; a method whose config has none of them ignores the costs."""
 
+    constraint: str = setting("mean", "cost control")
+    """What the cost limit is on: mean, the mean cost of episodes; quantile=0.9, a cost that nine of ten episodes stay
+    within; cvar=0.9, the mean cost of the worst tenth."""
     safety_margin: float = setting(0.25, "cost control")
     """Fraction of the cost limit to stay below it: the measured cost is steered to (1 - safety_margin) · limit."""
     multiplier_kp: float = setting(0.5, "cost control")
@@ -37,6 +41,7 @@ class MultiplierConfig(PolicyConfig):
         require_at_least(self, 0, "multiplier_kp", "multiplier_ki", "multiplier_kd")
         require_between(self, 0.0, 1.0, "safety_margin")
         require_positive(self, "max_multiplier")
+        parse_constraint(self.constraint)
 
 
 def constrained(config: PolicyConfig, spec: Spec) -> Spec:

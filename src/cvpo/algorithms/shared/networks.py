@@ -18,6 +18,7 @@ MLP = tuple[tuple[jax.Array, jax.Array], ...]
 
 # Smallest standard deviation of a policy, as a fraction of the action range's half width.
 MIN_SCALE = 1e-3
+LOG_SCALES = (-5.0, 2.0)  # of a squashed policy, before the tanh
 
 
 def mlp_init(key: jax.Array, sizes: Sequence[int], last_scale: float = 1.0) -> MLP:
@@ -67,8 +68,9 @@ def squashed_init(key: jax.Array, obs_size: int, action_size: int, hidden: Seque
 
 def squashed_apply(params: MLP, obs: jax.Array) -> SquashedGaussian:
     mean, log_scale = jnp.split(mlp_apply(params, obs), 2, axis=-1)
-    # a smooth map onto [-5, 2] keeps the entropy's gradient alive at the ends
-    log_scale = -5.0 + 3.5 * (jnp.tanh(log_scale) + 1)
+    # a smooth map onto its range keeps the entropy's gradient alive at the ends
+    low, high = LOG_SCALES
+    log_scale = low + 0.5 * (high - low) * (jnp.tanh(log_scale) + 1)
     return SquashedGaussian(mean, jnp.exp(log_scale))
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from cvpo.errors import BadValue
+
 
 def threshold_factor(episode_length: int, gamma: float) -> float:
     """What an episode's cost limit is multiplied by to bound a discounted cost: (1-γ^T) / (T (1-γ)).
@@ -17,9 +19,9 @@ def threshold_factor(episode_length: int, gamma: float) -> float:
     From the paper's appendix on implementation; it assumes that each step of the episode costs the same.
     """
     if episode_length < 1:
-        raise ValueError(f"episode_length must be >= 1, got {episode_length}")
+        raise BadValue(f"episode_length must be >= 1, got {episode_length}")
     if not 0 <= gamma <= 1:
-        raise ValueError(f"gamma must be between 0 and 1, got {gamma}")
+        raise BadValue(f"gamma must be between 0 and 1, got {gamma}")
     return 1.0 if gamma == 1 else (1 - gamma**episode_length) / (episode_length * (1 - gamma))
 
 

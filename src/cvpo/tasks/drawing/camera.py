@@ -3,6 +3,7 @@
 import mujoco
 import numpy as np
 
+from cvpo.errors import Unavailable
 from cvpo.tasks.shapes import Disc, Polygon, Shape
 
 _SIZE = 480
@@ -16,7 +17,7 @@ class Camera:
         try:
             self._renderer = mujoco.Renderer(model, _SIZE, _SIZE)
         except Exception as error:
-            raise RuntimeError(
+            raise Unavailable(
                 f"the 3D picture needs OpenGL, which is not available here ({error}). Use view='top', which "
                 "needs none, or install a GL library and choose it before Python starts: MUJOCO_GL=egl "
                 "(GPU or Mesa), MUJOCO_GL=osmesa (software) or MUJOCO_GL=glfw (with a display)"

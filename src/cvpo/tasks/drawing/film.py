@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from cvpo.errors import BadValue
+
 
 def write_film(path: str | Path, frames: Iterable[np.ndarray], fps: float) -> Path:
     """Write `frames`, each [height, width, 3] bytes, and return the path written.
@@ -15,12 +17,12 @@ def write_film(path: str | Path, frames: Iterable[np.ndarray], fps: float) -> Pa
     """
     path = Path(path)
     if path.suffix not in (".mp4", ".gif"):
-        raise ValueError(f"a film is an .mp4 or a .gif, got {path.name!r}")
+        raise BadValue(f"a film is an .mp4 or a .gif, got {path.name!r}")
     if fps <= 0:
-        raise ValueError(f"fps must be positive, got {fps}")
+        raise BadValue(f"fps must be positive, got {fps}")
     pictures = [np.asarray(frame, dtype=np.uint8) for frame in frames]
     if not pictures:
-        raise ValueError(f"there are no frames to write to {path}")
+        raise BadValue(f"there are no frames to write to {path}")
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".mp4":
         try:

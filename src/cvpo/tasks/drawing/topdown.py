@@ -163,7 +163,7 @@ class _Canvas:
         ends = middle - half, middle + half
         self.pen.line([self.at(*end) for end in ends], fill, round(2 * radius * self.zoom))
         for end in ends:
-            self.disc(*end, radius, fill)
+            self.disc(end[0], end[1], radius, fill)
 
     def rectangle(self, x: float, y: float, half_a: np.ndarray, half_b: np.ndarray, fill, outline) -> None:
         corners = [half_a + half_b, half_a - half_b, -half_a - half_b, -half_a + half_b]

@@ -17,6 +17,7 @@ from jax.typing import ArrayLike
 
 from cvpo.algorithms.cvpo.estep import dual
 from cvpo.algorithms.cvpo.estep.newton import Solution, minimise
+from cvpo.errors import BadValue
 
 # A residual above this is not a solution; a violation below it, in units of the KL ball, is not a violation.
 TOLERANCE = 1e-5
@@ -71,17 +72,17 @@ def solve_estep(
     reward, costs, limits, epsilon = (_array(v) for v in (q_reward, q_costs, cost_limits, kl_limit))
     m = costs.shape[0] if costs.ndim == 3 else 1
     if reward.ndim != 2 or costs.shape not in (reward.shape, (m, *reward.shape)) or 0 in costs.shape:
-        raise ValueError(
+        raise BadValue(
             "q_reward must be [B, K] and q_costs [m, B, K] or [B, K] with the same B and K, none of them zero; "
             f"got {reward.shape} and {costs.shape}"
         )
     if limits.shape not in ((), (m,)):
-        raise ValueError(f"cost_limits must be one number or [{m}], got shape {limits.shape}")
+        raise BadValue(f"cost_limits must be one number or [{m}], got shape {limits.shape}")
     if isinstance(kl_limit, int | float | np.number) and not kl_limit > 0:
-        raise ValueError(f"kl_limit must be positive, got {kl_limit}")
+        raise BadValue(f"kl_limit must be positive, got {kl_limit}")
     prior_logits = np.zeros(reward.shape, np.float32) if log_prior is None else _array(log_prior)
     if prior_logits.shape != reward.shape:
-        raise ValueError(f"log_prior must have q_reward's shape {reward.shape}, got {prior_logits.shape}")
+        raise BadValue(f"log_prior must have q_reward's shape {reward.shape}, got {prior_logits.shape}")
     if warm_start is None:
         lead = reward.shape[:1] if per_state else ()
         warm_start = (np.zeros(lead, np.float32), np.zeros((*lead, m), np.float32))

@@ -1,0 +1,100 @@
+"""Movable bodies that nothing disturbs are left out of the simulation: what comes out is the same."""
+
+import numpy as np
+import pytest
+from driving import drive_to
+
+from cvpo.tasks.bystanders import Bystanders, gremlin_path
+from cvpo.tasks.vector_env import TaskVectorEnv
+
+MOVABLE = {
+    "SafetyPointGoal2": "vases",
+    "SafetyCarGoal1": "vases",
+    "SafetyPointButton1": "gremlins",
+    "SafetyCarButton1": "gremlins",
+    "SafetyCarPush1": "push_box",
+}
+
+
+@pytest.mark.parametrize("task", MOVABLE)
+def test_a_step_without_them_is_the_step_with_them(task, monkeypatch):
+    """One step at a time, on courses that lead to the movable bodies and past them, against the whole simulation."""
+    count, kind = 8, MOVABLE[task]
+    env, whole = TaskVectorEnv(task, count), TaskVectorEnv(task, count)
+    env.reset(seed=2)
+    monkeypatch.setattr(whole.world._bystanders, "undisturbed", lambda: np.zeros(count, dtype=bool))
+    left_out = np.zeros(2)
+    robot = env.world.robot.velocities
+    for step in range(120):
+        undisturbed = env.world._bystanders.undisturbed()
+        targets = env.world.objects[:, env.world.task.slice_of(kind)]
+        actions = np.array(
+            [drive_to(env.world, targets[i, (i + step // 60) % targets.shape[1]], i) for i in range(count)]
+        )
+        whole.set_state(env.get_state())
+        obs, reward, _, _, infos = env.step(actions)
+        expected_obs, expected_reward, _, _, expected_infos = whole.step(actions)
+        left_out += undisturbed.sum(), (~undisturbed).sum()
+        alone = np.flatnonzero(undisturbed)
+        # the turn servo and the Car's wheels make more of a difference in the last digit than the bodies do
+        states, expected = env.world.physics.state[alone], whole.world.physics.state[alone]
+        np.testing.assert_allclose(states[:, :3], expected[:, :3], atol=1e-7)
+        np.testing.assert_allclose(
+            env.world.movable_qpos(kind)[alone], whole.world.movable_qpos(kind)[alone], atol=2e-6
+        )
+        np.testing.assert_allclose(
+            env.world.movable_qvel(kind)[alone], whole.world.movable_qvel(kind)[alone], atol=2e-5
+        )
+        np.testing.assert_allclose(reward[alone], expected_reward[alone], atol=1e-6)
+        np.testing.assert_allclose(obs[alone, robot:], expected_obs[alone, robot:], atol=1e-2)
+        for key in infos:
+            np.testing.assert_array_equal(infos[key][alone], expected_infos[key][alone])
+    # both happened
+    assert left_out.min() > 30
+
+
+def test_a_gremlins_path_is_a_circle_clockwise_that_trails_its_target():
+    env = TaskVectorEnv("SafetyPointButton1", 1)
+    gremlins = env.world.task.of("gremlins")
+    path = gremlin_path(gremlins.__class__("gremlins", 1), 0.002, 10, 400)
+    np.testing.assert_allclose(path[0], [0, 0, 0.1, 0, 0, 0])
+    angle = np.unwrap(np.arctan2(path[100:, 0], path[100:, 1]))
+    time = 0.02 * np.arange(100, 401)
+    np.testing.assert_allclose(np.polyfit(time, angle, 1)[0], 1.0, atol=1e-3)
+    np.testing.assert_allclose(np.mean(time - angle), 0.09, atol=0.005)
+    np.testing.assert_allclose(path[100:, 2], 0.19956, atol=1e-5)
+
+
+def test_a_button_in_a_gremlins_way_is_noticed():
+    env = TaskVectorEnv("SafetyPointButton1", 2)
+    env.reset(seed=0)
+    world = env.world
+    # until those are back on their path that the floor has kicked
+    for _ in range(60):
+        env.step(np.zeros((2, 2)))
+    assert world._bystanders.undisturbed().all()
+    state = env.get_state()
+    buttons = world.task.slice_of("buttons")
+    state["objects"][1, buttons][0] = world.gremlin_homes[1, 0] + (0.4, 0.0)
+    env.set_state(state)
+    assert world._bystanders.undisturbed().tolist() == [True, False]
+
+
+def test_a_moving_vase_and_a_near_robot_are_noticed():
+    env = TaskVectorEnv("SafetyPointGoal2", 3)
+    env.reset(seed=0)
+    world = env.world
+    for _ in range(30):
+        env.step(np.zeros((3, 2)))
+    calm = world._bystanders.undisturbed()
+    assert calm.all()
+    world.physics.qvel[0, world._movable["vases"][1].start] = 1e-4
+    world.physics.qpos[1, :2] = world.objects[1, world.task.slice_of("vases")][4] + (0.3, 0.0)
+    world._measure()
+    assert world._bystanders.undisturbed().tolist() == [False, False, True]
+
+
+def test_a_task_without_movable_bodies_has_nothing_to_leave_out():
+    env = TaskVectorEnv("SafetyPointCircle1", 2)
+    assert isinstance(env.world._bystanders, Bystanders)
+    assert env.world._bystanders.undisturbed().all()
