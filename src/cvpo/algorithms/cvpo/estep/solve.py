@@ -21,6 +21,12 @@ from cvpo.errors import BadValue
 
 # A residual above this is not a solution; a violation below it, in units of the KL ball, is not a violation.
 TOLERANCE = 1e-5
+# A limit that is met with room to spare and has a multiplier below this, in the same units, does not bind.
+IDLE = 1e-3
+
+# The attempts at a solution, in this order: from the given start, from a start that suits any problem, and the
+# distribution that comes closest to the limits.
+WARM, COLD, SAFEST, DONE = 0, 1, 2, 3
 
 T = TypeVar("T")
 
@@ -166,16 +172,22 @@ def _solve_batch(
         floor=jnp.array(-jnp.inf, room.dtype),
     )
 
-    def solve(second: Array, found: Solution, violated: Array) -> tuple[Array, Array, Solution, Array]:
-        problem = _choose(second, safest, best)
-        start = jnp.where(second, safest.denominator * jnp.sqrt(2.0 * kl_limit), _start(best, unit, warm_start))
+    warm, cold = _start(best, unit, warm_start), _start(best, unit, (jnp.zeros_like(kl_limit), jnp.zeros_like(room)))
+
+    def solve(attempt: Array, found: Solution, violated: Array) -> tuple[Array, Solution, Array]:
+        last = attempt == SAFEST
+        problem = _choose(last, safest, best)
+        start = jnp.where(last, safest.denominator * jnp.sqrt(2.0 * kl_limit), jnp.where(attempt == WARM, warm, cold))
         solution = minimise(problem, start, max_iterations)
         iterations = found.iterations + solution.iterations
-        # Only the second problem decides: its dual bounds the smallest worst violation from below.
-        violated = second & (solution.dual + worst < -rounding)
-        again = ~second & (solution.residual > TOLERANCE) & jnp.any(adjustable)
-        solution = _choose(second & ~violated, found, solution)
-        return again, jnp.array(True), solution._replace(iterations=iterations), violated
+        # Only the last problem decides: its dual bounds the smallest worst violation from below.
+        violated = last & (solution.dual + worst < -rounding)
+        # A start may be so far off that the search stalls: then once more from the start that needs no luck.
+        solved = solution.residual <= TOLERANCE
+        misled = (attempt == WARM) & jnp.any(warm != cold)
+        after = jnp.where(solved | last, DONE, jnp.where(misled, COLD, jnp.where(jnp.any(adjustable), SAFEST, DONE)))
+        solution = _choose(last & ~violated, found, solution)
+        return after, solution._replace(iterations=iterations), violated
 
     infinity = jnp.array(jnp.inf, room.dtype)
     nothing = Solution(
@@ -185,11 +197,11 @@ def _solve_batch(
         dual=infinity,
         iterations=jnp.array(0, jnp.int32),
     )
-    # One loop for both problems, so that the solver is compiled once.
-    _, _, solution, violated = jax.lax.while_loop(
-        lambda state: state[0],
-        lambda state: solve(*state[1:]),
-        (jnp.array(True), jnp.array(False), nothing, jnp.array(False)),
+    # One loop for all attempts, so that the solver is compiled once.
+    _, solution, violated = jax.lax.while_loop(
+        lambda state: state[0] != DONE,
+        lambda state: solve(*state),
+        (jnp.array(WARM, jnp.int32), nothing, jnp.array(False)),
     )
     problem = _choose(violated, safest, best)
 
@@ -199,7 +211,11 @@ def _solve_batch(
     certificate = dual.certify(problem, solution.x, at, divergence)
     weights = prior * jnp.exp(at.log_ratio)
     eta = unit[0] / jnp.dot(problem.denominator, solution.x)
-    multipliers = solution.x[1:] * eta / unit[1:]
+    # The search ends before a multiplier that should vanish is exactly zero.
+    slack = limited & (room + at.mean[1:] > IDLE * dual.ball_radius(kl_limit))
+    idle = slack & (solution.x[1:] < IDLE * jnp.sum(solution.x))
+    tilts = jnp.where(jnp.concatenate([jnp.zeros(1, bool), idle]), 0.0, solution.x)
+    multipliers = tilts[1:] * eta / unit[1:]
     informative = deviation[0] > 0
     return EStep(
         eta=jnp.where(finite, jnp.where(informative | violated, eta, 0.0), 0.0),
@@ -213,7 +229,7 @@ def _solve_batch(
         reward=levels[0] + unit[0] * at.mean[0],
         costs=levels[1:] - unit[1:] * at.mean[1:],
         iterations=solution.iterations,
-        tilt=jnp.where(finite & (deviation > 0), solution.x / unit, 0.0),
+        tilt=jnp.where(finite & (deviation > 0), tilts / unit, 0.0),
     )
 
 
