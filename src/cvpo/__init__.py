@@ -11,21 +11,29 @@ from cvpo.tasks import TASKS
 
 if TYPE_CHECKING:
     from cvpo.algorithms.cvpo.estep.solve import EStep, solve_estep
-    from cvpo.policies.evaluate import evaluate
+    from cvpo.policies.evaluate import compare, evaluate
+    from cvpo.policies.export import export
+    from cvpo.policies.inspect import inspect
     from cvpo.policies.policy import Policy, load
     from cvpo.policies.render import render
     from cvpo.training.train import Run, train
 
 __version__ = "0.1.0"
 
-__all__ = ["TASKS", "EStep", "Policy", "Run", "UserError", "evaluate", "load", "render", "solve_estep", "train"]
+__all__ = [
+    "TASKS", "EStep", "Policy", "Run", "UserError", "compare", "evaluate", "export", "inspect", "load", "render",
+    "solve_estep", "train",
+]  # fmt: skip
 
 # Loaded on first use: reading a report or listing tasks should not wait for JAX.
 _HOME = {
     "EStep": "cvpo.algorithms.cvpo.estep.solve",
     "Policy": "cvpo.policies.policy",
     "Run": "cvpo.training.train",
+    "compare": "cvpo.policies.evaluate",
     "evaluate": "cvpo.policies.evaluate",
+    "export": "cvpo.policies.export",
+    "inspect": "cvpo.policies.inspect",
     "load": "cvpo.policies.policy",
     "render": "cvpo.policies.render",
     "solve_estep": "cvpo.algorithms.cvpo.estep.solve",
