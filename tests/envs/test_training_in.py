@@ -1,8 +1,10 @@
 """Training in environments of every kind: what is stored, what goes on after a stop, and what is lost: nothing."""
 
 import json
+import os
 import sys
 from functools import partial
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -19,6 +21,13 @@ TINY = {
     "envs": 2, "eval_episodes": 3, "eval_every": 1, "hidden": (8,), "batch_size": 16, "particles": 4,
     "episode_length": 10, "random_epochs": 1,
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def toys_for_all_interpreters(monkeypatch):
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    )
 
 
 def train(env, path, steps=40, config=TINY, **options):

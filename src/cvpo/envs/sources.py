@@ -46,13 +46,13 @@ class Remote:
 EnvSource = str | Path | Mapping[str, Any] | Remote | Callable[[], gym.Env | VectorEnv] | VectorEnv
 
 
-def to_text(source: EnvSource, python: str | None) -> str | None:
+def to_text(source: EnvSource) -> str | None:
     """What makes the environment again, as a run stores it; None for a callable, which only its owner can make again.
 
-    A task has one name, whichever way it was asked for. The interpreter that is a setting of the run is stored there.
+    A task has one name, whichever way it was asked for.
     """
     if isinstance(source, Remote):
-        return source.env if python is not None else json.dumps({"remote": dataclasses.asdict(source)})
+        return json.dumps({"remote": dataclasses.asdict(source)})
     task = find_task(source)
     return task.source if task else source if isinstance(source, str) else None
 
