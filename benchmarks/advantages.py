@@ -90,7 +90,8 @@ def main() -> None:
 
         def mean_value(actions: jax.Array) -> jax.Array:
             reward, costs = critics.combine(critics.values(state.critics.target, obs, actions))
-            return jnp.concatenate([reward[None], costs]).mean(-1)
+            units = state.critics.units
+            return units.level[:, None] + units.scale[:, None] * jnp.concatenate([reward[None], costs]).mean(-1)
 
         value = mean_value(around)
         return mean_value(action[:, None]) - value, value

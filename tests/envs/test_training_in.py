@@ -15,6 +15,7 @@ from worker_envs import Trouble
 
 import cvpo
 from cvpo.envs.errors import WorkerDied
+from cvpo.errors import UserError
 from cvpo.runs.directory import read_config
 
 TINY = {
@@ -49,9 +50,11 @@ def test_copies_vector_environments_and_another_interpreter_train_alike(tmp_path
     assert same(there.metrics(), here)
     # a stopped run goes on with what it stored of its environment alone
     source = read_config(there.path)["source"]
-    assert json.loads(source)["remote"]["env"] == "toys:Bandit"
+    assert json.loads(source.removeprefix("remote:"))["env"] == "toys:Bandit"
     assert len(train(source, there.path, steps=60, resume=True).metrics()) == 3
-    evaluated = cvpo.evaluate(there.path, episodes=3)
+    with pytest.raises(UserError, match=r"another interpreter.*--trust"):  # a stranger's run could name any program
+        cvpo.evaluate(there.path, episodes=3)
+    evaluated = cvpo.evaluate(there.path, episodes=3, trust=True)
     assert evaluated["rewards"] == cvpo.evaluate(there.path, Bandit, episodes=3)["rewards"]
 
 

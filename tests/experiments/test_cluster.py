@@ -1,5 +1,6 @@
 """Sweeps on a real Ray, started here."""
 
+import importlib
 import os
 
 import pytest
@@ -38,7 +39,7 @@ def scratch(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", [RayCluster, FarCluster])
 def test_a_killed_ray_worker_is_replaced_and_a_failing_run_stops_no_other(tmp_path, monkeypatch, scratch, cluster):
-    monkeypatch.setattr("cvpo.experiments.sweeping.RayCluster", cluster)
+    monkeypatch.setattr(importlib.import_module("cvpo.experiments.sweep"), "RayCluster", cluster)
     killed, broken, other = specs = [tiny("SlowBandit", epochs=EPOCHS), tiny("BrokenBandit"), tiny(seed=1)]
     directory = tmp_path / killed.path
 

@@ -83,11 +83,15 @@ def test_a_run_is_finished_if_it_is_this_run_with_no_fewer_steps(tmp_path):
     assert not is_finished(spec, tmp_path)
     write_text(tmp_path / "finished.json", '{"steps": 100}')
     saved = dataclasses.asdict(make_config("cvpo", None, {}, "Point-Goal"))
-    write_text(tmp_path / "config.json", json.dumps({"config": saved}))
+    about = {
+        "env": spec.env, "source": spec.env, "algorithm": spec.algorithm, "steps": 100, "seed": 0,
+        "cost_limit": [10.0], "preset": "default", "provenance": {"id": "x", "versions": {}},
+    }  # fmt: skip
+    write_text(tmp_path / "config.json", json.dumps(about | {"config": saved}))
     assert is_finished(spec, tmp_path)
     assert is_finished(RunSpec("Point-Goal", "cvpo", 50), tmp_path)
     assert not is_finished(RunSpec("Point-Goal", "cvpo", 101), tmp_path)
     assert not is_finished(RunSpec("Point-Goal", "cvpo", 100, preset="paper"), tmp_path)
     for other in ({"particles": saved["particles"] + 1}, {"a_setting_of_an_older_version": 1}):
-        write_text(tmp_path / "config.json", json.dumps({"config": saved | other}))
+        write_text(tmp_path / "config.json", json.dumps(about | {"config": saved | other}))
         assert not is_finished(spec, tmp_path)

@@ -1,16 +1,21 @@
 """Sweeps in processes of this machine: kills, failures, stops."""
 
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from killing import kill_when, saved_epoch, wait_until, workers_in
 from tiny_runs import EPOCH, SETTINGS, tiny, untimed
 
 import cvpo
+from cvpo.errors import UserError
 from cvpo.experiments import run_spec, sweep
-from cvpo.runs.directory import read_config
+from cvpo.experiments.backends.worker_process import WorkerProcess
+from cvpo.experiments.claim import claimed
+from cvpo.runs.directory import locked, read_config
 
 
 @pytest.mark.slow
@@ -76,7 +81,75 @@ def test_checkpoints_are_discarded_though_all_is_done(tmp_path):
     assert not checkpoints.exists()
     # module:id is what makes the environment again
     assert read_config(tmp_path / spec.path)["source"] == spec.env
-    assert cvpo.evaluate(tmp_path / spec.path, episodes=1)["episodes"] == 1
+    assert cvpo.evaluate(tmp_path / spec.path, episodes=1, trust=True)["episodes"] == 1
+
+
+def test_a_kill_is_no_failure_of_the_run_though_an_error_of_before_lies_there(tmp_path):
+    spec = tiny()
+    spec.write(tmp_path)
+    process = WorkerProcess(tmp_path, 1)
+    wait_until(lambda: workers_in(tmp_path))
+    (tmp_path / "error.txt").write_text("of an earlier attempt")
+    for worker in workers_in(tmp_path):
+        os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: (ended := process.poll()) is not None and ended.kind == "died" and "SIGKILL" in ended.error)
+
+
+@pytest.mark.slow
+def test_a_full_disk_in_one_run_ends_that_run_and_not_the_sweep(tmp_path):
+    ended = sweep([tiny("DiskFullBandit"), tiny()], tmp_path, workers=1)
+    assert [status.state for status in ended] == ["failed", "done"]
+    assert ended[0].deaths == 0  # it was not tried again and again
+    assert not (ended[0].directory / "error.txt").exists()  # there was no room for it
+
+
+def test_a_run_that_cannot_be_started_or_noted_fails_alone(tmp_path, capsys):
+    broken, other = tiny(), tiny(seed=1)
+    (tmp_path / broken.path).parent.mkdir(parents=True)
+    (tmp_path / broken.path).write_text("a file where the run's directory belongs")
+    run_spec(other, tmp_path / other.path)
+    other.write(tmp_path / other.path)
+    ended = sweep([broken, other], tmp_path)
+    assert [status.state for status in ended] == ["failed", "done"]
+    assert "could not write" in ended[0].error
+
+
+def test_checkpoints_of_a_run_in_training_are_not_discarded(tmp_path):
+    spec = tiny()
+    run_spec(spec, tmp_path / spec.path)
+    spec.write(tmp_path / spec.path)
+    checkpoints = tmp_path / spec.path / "checkpoints"
+    with locked(tmp_path / spec.path):  # someone trains it for longer
+        sweep([spec], tmp_path, discard_checkpoints=True)
+        assert checkpoints.exists()
+    sweep([spec], tmp_path, discard_checkpoints=True)
+    assert not checkpoints.exists()
+
+
+HOLD = (
+    "import sys; from pathlib import Path; from cvpo.experiments.claim import claimed\n"
+    "with claimed(Path(sys.argv[1]), [Path('A/cvpo/seed-0'), Path('B/cvpo/seed-0')]):\n"
+    "    print('held', flush=True); input()"
+)
+
+
+def test_no_two_sweeps_train_the_same_runs(tmp_path):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], **pipes) as other:
+        assert other.stdout.readline() == "held\n"
+        with claimed(tmp_path, [Path("A/cvpo/seed-1")]):  # other runs of the same output are free
+            pass
+        with (
+            pytest.raises(
+                UserError, match=rf"\(process {other.pid} of .*\) is training B/cvpo/seed-0 in {tmp_path}; wait"
+            ),
+            claimed(tmp_path, [Path("B/cvpo/seed-0"), Path("C/cvpo/seed-0")]),
+        ):
+            pass
+        other.kill()
+    with claimed(tmp_path, [Path("B/cvpo/seed-0")]):
+        pass
+    assert [path.name for path in (tmp_path / ".sweeps").iterdir()] == ["lock"]
 
 
 def test_sweeps_that_cannot_work_are_refused(tmp_path):

@@ -1,6 +1,7 @@
 """Runs of seconds: toy environments, which get their ids when this module is imported, and small learners."""
 
 import os
+import resource
 import time
 from pathlib import Path
 
@@ -32,6 +33,25 @@ class BrokenBandit(Bandit):
         return super().step(action)
 
 
+class HangingBandit(Bandit):
+    """A bandit whose second round never ends, whatever signal comes."""
+
+    def step(self, action):
+        while self._time:
+            time.sleep(1)
+        return super().step(action)
+
+
+class DiskFullBandit(Bandit):
+    """A bandit in whose process no file grows any more, as on a full disk."""
+
+    def step(self, action):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        return super().step(action)
+
+
+gym.register("HangingBandit-v0", HangingBandit, max_episode_steps=10)
+gym.register("DiskFullBandit-v0", DiskFullBandit, max_episode_steps=10)
 gym.register("TinyBandit-v0", Bandit, max_episode_steps=10)
 gym.register("SlowBandit-v0", SlowBandit, max_episode_steps=10)
 gym.register("BrokenBandit-v0", BrokenBandit, max_episode_steps=10)

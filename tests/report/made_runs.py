@@ -36,6 +36,7 @@ def write_run(
     kind = {"gae_lambda": 0.97} if algorithm in ON_POLICY else {"replay_capacity": 1_000_000, "batch_size": 300}
     settings = {
         "env": env,
+        "source": env,
         "algorithm": algorithm,
         "off_policy": algorithm not in ON_POLICY,
         "steps": epoch_steps * (planned_epochs or len(reward)),

@@ -66,7 +66,7 @@ def test_an_unreadable_run_does_not_hide_the_others(runs):
     assert [run.path.name for run in found] == ["good"]
     reasons = {item.path.name: item.reason for item in unread}
     assert reasons.keys() == {"broken", "foreign", "new"}
-    assert "not JSON" in reasons["broken"] and "cost_limit" in reasons["foreign"] and "no finished" in reasons["new"]
+    assert "not JSON" in reasons["broken"] and "lacks 'env'" in reasons["foreign"] and "no finished" in reasons["new"]
 
 
 def study_of(runs):

@@ -4,6 +4,7 @@ import errno
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,9 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from cvpo.runs import checkpoint as module
-from cvpo.runs.array_file import CheckpointError, read_arrays, write_arrays
-from cvpo.runs.checkpoint import CheckpointStore
+from cvpo.runs import array_file
+from cvpo.runs.array_file import ArrayFileError
+from cvpo.runs.checkpoint import CheckpointError, CheckpointStore
 
 IDENTITY = {"algorithm": "cvpo", "obs_size": 3}
 
@@ -212,7 +213,7 @@ def test_another_algorithm_or_observation_size_is_refused_with_both_values(tmp_p
 def test_other_shapes_dtypes_and_leaves_are_refused_with_both_values(tmp_path):
     saved(tmp_path, 1)
     other = Learner({"w": jnp.zeros((8, 4)), "c": jnp.zeros(4)}, jnp.float32(0), learner(0).flags)
-    with pytest.raises(CheckpointError) as error:
+    with pytest.raises(ArrayFileError) as error:
         store(tmp_path).load(other)
     for part in (
         ".weights['w'] is float32[3, 4] there and float32[8, 4] here",
@@ -240,12 +241,45 @@ def test_a_replay_and_its_segments_go_together(tmp_path):
         CheckpointStore(tmp_path, {}).save(1, learner(1), {}, segment(1))
 
 
-def test_a_file_of_a_later_format_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "FORMAT", 2)
+def test_a_file_of_another_format_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(array_file, "FORMAT", 99)
     saved(tmp_path, 1)
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match="has format 2; this version of cvpo reads format 1"):
+    with pytest.raises(ArrayFileError, match="has format 99; this version of cvpo reads format 2"):
         store(tmp_path).load(learner(0), segment(0))
+
+
+def test_a_checkpoint_under_the_name_of_a_later_epoch_is_not_that_epoch(tmp_path):
+    saved(tmp_path, 3)
+    (tmp_path / "epoch-000009.safetensors").write_bytes((tmp_path / "epoch-000003.safetensors").read_bytes())
+    with pytest.warns(UserWarning, match=r"epoch-000009\S+ holds the checkpoint of epoch 3, not of 9"):
+        assert_is_state_after(3, store(tmp_path).load(learner(0), segment(0)))
+
+
+def test_a_segment_that_all_checkpoints_need_is_named_if_it_is_damaged(tmp_path):
+    saved(tmp_path, 5)
+    path = tmp_path / "replay/epoch-000003.safetensors"
+    truncate(path)
+    with pytest.warns(UserWarning), pytest.raises(CheckpointError, match=f"all of them need .* and {path} "):
+        store(tmp_path).load(learner(0), segment(0))
+
+
+@pytest.mark.parametrize("gone", ["replay/epoch-000003.safetensors", "replay", "."])
+def test_what_is_removed_under_a_running_process_is_noticed_at_the_next_save(tmp_path, gone):
+    checkpoints = tmp_path / "checkpoints"
+    current = saved(checkpoints, 4)
+    path = checkpoints / gone
+    path.unlink() if path.is_file() else shutil.rmtree(path)
+    with pytest.raises(CheckpointError, match=r"replay/epoch-00000\d.safetensors was removed while .* put it back"):
+        current.save(5, learner(5), {}, segment(5))
+
+
+def test_without_a_replay_removed_checkpoints_cost_nothing(tmp_path):
+    current = CheckpointStore(tmp_path / "checkpoints", IDENTITY)
+    current.save(1, learner(1), {})
+    shutil.rmtree(tmp_path / "checkpoints")
+    current.save(2, learner(2), {})
+    assert CheckpointStore(tmp_path / "checkpoints", IDENTITY).load(learner(0)).epoch == 2
 
 
 @pytest.mark.parametrize("failing_call", range(7))
@@ -270,7 +304,8 @@ def test_a_full_disk_at_any_call_leaves_the_previous_checkpoint_and_no_debris(tm
         counters = {"steps": 50, "cost": 5 / 3}
         if failing_call < 6:
             with pytest.raises(
-                CheckpointError, match=r"No space left on device; the checkpoint of epoch \d survives in"
+                CheckpointError,
+                match=r"No space left on device; free some space; the checkpoint of epoch \d survives in",
             ):
                 current.save(5, learner(5), counters, segment(5))
         else:
@@ -297,35 +332,6 @@ def test_a_write_that_the_system_cuts_short(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert names(tmp_path) == before
     assert_is_state_after(2, store(tmp_path).load(learner(0), segment(0)))
-
-
-def test_arrays_on_their_own_come_back_or_are_refused(tmp_path):
-    path = tmp_path / "policy" / "policy.safetensors"
-    written = {"actor/weight": np.arange(6.0, dtype=np.float32).reshape(2, 3), "count": np.array(3)}
-    write_arrays(path, written, {"epoch": 3})
-    arrays, info = read_arrays(path)
-    assert info["epoch"] == 3
-    assert arrays.keys() == written.keys()
-    for name, array in written.items():
-        np.testing.assert_array_equal(arrays[name], array)
-    flip_a_bit(path)
-    with pytest.raises(CheckpointError, match=f"{path} does not match its checksum"):
-        read_arrays(path)
-
-
-def test_arrays_that_cannot_be_written_leave_the_old_ones(tmp_path, monkeypatch):
-    path = tmp_path / "policy.safetensors"
-    write_arrays(path, {"count": np.array(3)}, {})
-
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(CheckpointError, match=f"could not write {path}: No space left on device"):
-            write_arrays(path, {"count": np.array(4)}, {})
-    assert names(tmp_path) == [path.name]
-    assert read_arrays(path)[0]["count"] == 3
 
 
 SAVE_FOREVER = """

@@ -15,28 +15,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cvpo.errors import UserError
 from cvpo.runs import provenance
 from cvpo.runs.directory import RunDirectory, RunDirectoryError, read_config, read_metrics
 from cvpo.runs.sinks import TensorBoardSink, WandbSink, check_sinks
 
+RUN = {
+    "env": "Point-Goal", "source": "Point-Goal", "algorithm": "cvpo", "steps": 100, "seed": 3, "cost_limit": [10.0],
+    "preset": "default", "config": {},
+}  # fmt: skip
+
 
 def line(epoch: int) -> dict:
-    return {"epoch": epoch, "steps": 100 * epoch, "train/reward": epoch / 7}
+    return {"epoch": epoch, "steps": 100 * (epoch + 1), "train/reward": epoch / 7}
 
 
 def with_epochs(path: Path, epochs: int) -> RunDirectory:
-    run = RunDirectory.create(path, {"seed": 3})
-    for epoch in range(1, epochs + 1):
+    run = RunDirectory.create(path, RUN)
+    for epoch in range(epochs):
         run.append_metrics(line(epoch))
     return run
 
 
 def test_config_comes_back_with_its_provenance(tmp_path):
-    config = {"task": "Point-Goal", "cost_limits": [10.0, math.inf], "hidden": (256, 256), "preset": None, "fast": True}
+    config = RUN | {"cost_limit": [10.0, math.inf], "config": {"hidden": (256, 256), "fast": True, "length": None}}
     with RunDirectory.create(tmp_path / "deep" / "run", config) as run:
         found = read_config(run.path)
     provenance = found.pop("provenance")
-    assert found == config | {"hidden": [256, 256]}
+    assert found == config | {"config": {"hidden": [256, 256], "fast": True, "length": None}}
     assert provenance["versions"]["numpy"] == np.__version__
     assert provenance["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert {"cvpo", "jax", "jaxlib", "mujoco", "gymnasium", "optax"} < provenance["versions"].keys()
@@ -62,6 +68,38 @@ def test_git_revision_and_whether_tracked_files_differ(tmp_path, monkeypatch):
     assert provenance._git_revision() == {"revision": revision, "dirty": True}
 
 
+@pytest.mark.parametrize("means", ["fsmonitor", "post-index-change", "filter"])
+def test_a_repository_in_the_current_directory_runs_nothing(tmp_path, monkeypatch, means):
+    """Somebody else's repository, unpacked here, has commands that `git status` would run."""
+    monkeypatch.chdir(tmp_path)
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    git = lambda *arguments: subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)  # noqa: E731
+    git("init")
+    Path("file").write_text("1")
+    Path(".gitattributes").write_text("file filter=evil\n")
+    git("add", ".")
+    git("commit", "-m", "first")
+    script = tmp_path / ".git" / "evil"
+    script.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\ncat\n")
+    script.chmod(0o755)
+    if means == "fsmonitor":
+        git("config", "core.fsmonitor", str(script))
+    elif means == "filter":
+        git("config", "filter.evil.clean", str(script))
+    else:
+        hooks = tmp_path / ".git" / "hooks"
+        hooks.mkdir(exist_ok=True)
+        script.rename(hooks / "post-index-change")
+    Path("file").write_text("2")  # of the same size: git must look into it
+    for name in ("file", ".gitattributes"):  # the second has changed only by its time: git writes that down
+        os.utime(name, (1, 1))
+    found = provenance._git_revision()
+    assert found["dirty"] == (None if means == "filter" else True)
+    assert not (tmp_path / "ran").exists()
+    git("status")
+    assert (tmp_path / "ran").exists()  # it would have
+
+
 FLOATS = st.floats(allow_nan=True, allow_infinity=True)
 SCALARS = st.one_of(st.integers(-(2**60), 2**60), FLOATS, FLOATS.map(np.float64), st.booleans(), st.none())
 
@@ -70,7 +108,7 @@ SCALARS = st.one_of(st.integers(-(2**60), 2**60), FLOATS, FLOATS.map(np.float64)
 @given(values=st.lists(st.dictionaries(st.text(max_size=8), SCALARS, max_size=4), max_size=4))
 def test_metrics_come_back_exactly_and_the_file_is_strict_json(tmp_path_factory, values):
     path = tmp_path_factory.mktemp("metrics")
-    with RunDirectory.create(path, {}) as run:
+    with RunDirectory.create(path, RUN) as run:
         for metrics in values:
             run.append_metrics(metrics)
     np.testing.assert_equal(read_metrics(path), values)  # NaN equals NaN here
@@ -84,7 +122,7 @@ def test_metrics_come_back_exactly_and_the_file_is_strict_json(tmp_path_factory,
 
 
 def test_array_scalars_are_numbers(tmp_path):
-    with RunDirectory.create(tmp_path, {}) as run:
+    with RunDirectory.create(tmp_path, RUN) as run:
         run.append_metrics({"a": jnp.float32(0.5), "b": np.int64(7), "c": jnp.float32(jnp.nan), "d": np.array([1, 2])})
     assert (tmp_path / "metrics.jsonl").read_text() == '{"a": 0.5, "b": 7, "c": "NaN", "d": [1, 2]}\n'
 
@@ -101,9 +139,9 @@ def test_a_directory_with_any_part_of_a_run_is_not_overwritten_unasked(tmp_path,
     with pytest.raises(
         RunDirectoryError, match="already holds a run; resume it, choose another directory, or overwrite"
     ):
-        RunDirectory.create(tmp_path, {})
+        RunDirectory.create(tmp_path, RUN)
     assert (tmp_path / part).is_dir()
-    RunDirectory.create(tmp_path, {}, overwrite=True).close()  # the refusal left no lock behind
+    RunDirectory.create(tmp_path, RUN, overwrite=True).close()  # the refusal left no lock behind
 
 
 def test_overwrite_removes_the_old_run_and_nothing_else(tmp_path):
@@ -111,7 +149,7 @@ def test_overwrite_removes_the_old_run_and_nothing_else(tmp_path):
         run.checkpoints.mkdir()
         (run.checkpoints / "epoch-000003.safetensors").touch()
     (tmp_path / "notes.txt").write_text("mine")
-    with RunDirectory.create(tmp_path, {"seed": 4}, overwrite=True) as run:
+    with RunDirectory.create(tmp_path, RUN | {"seed": 4}, overwrite=True) as run:
         assert read_config(tmp_path)["seed"] == 4
         assert read_metrics(tmp_path) == []
         assert not run.checkpoints.exists()
@@ -127,9 +165,9 @@ def test_a_directory_without_a_run_says_so(tmp_path, read, place):
 
 
 def test_a_run_before_its_first_epoch_has_no_metrics(tmp_path):
-    with RunDirectory.create(tmp_path, {}) as run:
+    with RunDirectory.create(tmp_path, RUN) as run:
         assert read_metrics(tmp_path) == []
-        run.truncate_metrics(0)
+        run.truncate_metrics(-1)
         assert read_metrics(tmp_path) == []
 
 
@@ -139,7 +177,7 @@ def test_reading_while_a_line_is_being_written(tmp_path):
     first = len(whole.splitlines(keepends=True)[0])
     for length in range(first, len(whole)):
         (tmp_path / "metrics.jsonl").write_bytes(whole[:length])
-        assert read_metrics(tmp_path) == [line(1)]
+        assert read_metrics(tmp_path) == [line(0)]
 
 
 def test_a_resumed_run_goes_on_after_the_epoch_of_its_checkpoint(tmp_path):
@@ -147,16 +185,101 @@ def test_a_resumed_run_goes_on_after_the_epoch_of_its_checkpoint(tmp_path):
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"epoch": 5, "ste')  # killed while writing
     with RunDirectory.open(tmp_path) as run:
-        run.truncate_metrics(after_epoch=3)
-        run.append_metrics(line(4))
-    assert read_metrics(tmp_path) == [line(1), line(2), line(3), line(4)]
+        run.truncate_metrics(after_epoch=2)
+        run.append_metrics(line(3))
+    assert read_metrics(tmp_path) == [line(0), line(1), line(2), line(3)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([0, 1, 3], "has epoch 3 where epoch 2 belongs, but the newest checkpoint is of epoch 3"),
+        ([0, 1, 2], "has no epoch 3, but the newest checkpoint is of epoch 3"),
+        ([0, 1, 1, 2, 3], "has epoch 1 where epoch 2 belongs"),
+        ([], "has no epoch 0"),
+    ],
+)
+def test_a_checkpoint_of_epochs_that_the_metrics_do_not_have_is_not_gone_on_from(tmp_path, lines, words):
+    with with_epochs(tmp_path, 0) as run:
+        for epoch in lines:
+            run.append_metrics(line(epoch))
+        with pytest.raises(RunDirectoryError, match=words):
+            run.truncate_metrics(after_epoch=3)
+    assert read_metrics(tmp_path) == [line(epoch) for epoch in lines]  # nothing was cut
+
+
+def test_what_follows_the_checkpoint_may_be_anything(tmp_path):
+    """A computer that lost its power may leave any bytes behind those that were flushed."""
+    with_epochs(tmp_path, 2).close()
+    with (tmp_path / "metrics.jsonl").open("ab") as file:
+        file.write(b"\0\0\xff\n\0")
+    with RunDirectory.open(tmp_path) as run:
+        run.truncate_metrics(after_epoch=1)
+    assert read_metrics(tmp_path) == [line(0), line(1)]
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (b"[]", "config.json holds a list, \\[\\], where an object"),
+        (b"\xff\xfe", "config.json is not text, at byte 0"),
+        (b"[" * 100_000, "config.json is nested too deeply"),
+        (b'{"env": "\\ud800"}', "config.json has half a character"),
+        (b"{}", "config.json lacks 'env'"),
+        ({"seed": "3"}, "'seed' in .*config.json must be a whole number, got text, '3'"),
+        ({"seed": True}, "'seed' in .*config.json must be a whole number, got true or false, True"),
+        ({"config": []}, "'config' in .*config.json must be an object, got a list"),
+        ({"cost_limit": ["low"]}, "'cost_limit' in .*config.json must be a number .*got text, 'low'"),
+        ({"provenance": {"id": "x"}}, "the provenance of .*config.json lacks 'versions'"),
+    ],
+)
+def test_a_strangers_settings_are_one_clear_line(tmp_path, config, words):
+    if isinstance(config, dict):
+        config = json.dumps(RUN | {"provenance": {"id": "x", "versions": {}}} | config).encode()
+    (tmp_path / "config.json").write_bytes(config)
+    with pytest.raises(UserError, match=words) as error:
+        read_config(tmp_path)
+    assert "\n" not in str(error.value) and len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{"epoch": 0}\n\x80\x81\n', "metrics.jsonl, line 2 is not text"),
+        (b"[]\n", r"metrics.jsonl, line 1 holds a list"),
+        (b"[" * 100_000 + b"\n", "metrics.jsonl, line 1 is nested too deeply"),
+    ],
+)
+def test_a_strangers_metrics_are_one_clear_line(tmp_path, content, words):
+    with_epochs(tmp_path, 0).close()
+    (tmp_path / "metrics.jsonl").write_bytes(content)
+    with pytest.raises(UserError, match=words):
+        read_metrics(tmp_path)
+
+
+def test_nothing_is_written_where_a_link_points_to(tmp_path):
+    private = tmp_path / "private"
+    private.write_text("mine")
+    run = with_epochs(tmp_path / "run", 0)
+    for name in ("metrics.jsonl", "config.json.unfinished"):
+        (run.path / name).symlink_to(private)
+    with pytest.raises(RunDirectoryError, match=r"metrics.jsonl: .*; it is a link; remove it"):
+        run.append_metrics(line(0))
+    with pytest.raises(OSError):
+        run.set_steps(7)
+    run.close()
+    (run.path / ".lock").unlink()
+    (run.path / ".lock").symlink_to(private)
+    with pytest.raises(RunDirectoryError, match="it is a link"):
+        RunDirectory.open(run.path)
+    assert private.read_text() == "mine"
 
 
 def test_a_damaged_line_is_named(tmp_path):
     with_epochs(tmp_path, 3).close()
     path = tmp_path / "metrics.jsonl"
-    path.write_text(path.read_text().replace('"epoch": 2', '"epoch" 2'))
-    with pytest.raises(RunDirectoryError, match=r"metrics.jsonl, line 2 is not JSON"):
+    path.write_text(path.read_text().replace('"epoch": 1', '"epoch" 1'))
+    with pytest.raises(UserError, match=r"metrics.jsonl, line 2 is not JSON"):
         read_metrics(tmp_path)
 
 
@@ -169,11 +292,11 @@ def test_a_full_disk_says_so_and_loses_no_earlier_line(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(
-            RunDirectoryError, match=r"metrics.jsonl: No space left on device; free some space and resume"
+            RunDirectoryError, match=r"metrics.jsonl: No space left on device; free some space; then resume"
         ):
-            run.append_metrics(line(3))
+            run.append_metrics(line(2))
     run.close()
-    assert read_metrics(tmp_path)[:2] == [line(1), line(2)]
+    assert read_metrics(tmp_path)[:2] == [line(0), line(1)]
 
 
 def test_other_versions_are_told_when_a_run_is_resumed(tmp_path, recwarn):
@@ -198,10 +321,10 @@ def test_one_process_at_a_time_and_a_kill_frees_the_directory(tmp_path):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], **pipes) as other:
         assert other.stdout.readline() == "held\n"
-        for enter in (RunDirectory.open, lambda path: RunDirectory.create(path, {}, overwrite=True)):
+        for enter in (RunDirectory.open, lambda path: RunDirectory.create(path, RUN, overwrite=True)):
             with pytest.raises(RunDirectoryError, match=f"another process is training in {tmp_path}"):
                 enter(tmp_path)
-        assert read_metrics(tmp_path) == [line(1)]  # reading needs no lock, and nothing was deleted
+        assert read_metrics(tmp_path) == [line(0)]  # reading needs no lock, and nothing was deleted
         other.kill()
     RunDirectory.open(tmp_path).close()
 

@@ -20,10 +20,9 @@ from cvpo import cli
 from cvpo.algorithms.offpolicy import sac
 from cvpo.envs.errors import BadEnvironment
 from cvpo.envs.rollout import Diverged
-from cvpo.errors import BadValue
+from cvpo.errors import BadValue, UserError
 from cvpo.policies.render import render
-from cvpo.runs.array_file import CheckpointError
-from cvpo.runs.checkpoint import CheckpointStore
+from cvpo.runs.checkpoint import CheckpointError, CheckpointStore
 from cvpo.runs.directory import RunDirectoryError, read_config, read_metrics
 
 TINY = {
@@ -445,7 +444,7 @@ def test_a_full_disk_leaves_the_previous_checkpoint(tmp_path, monkeypatch):
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises((CheckpointError, OSError)) as caught:
+    with pytest.raises((UserError, OSError)) as caught:
         bandit(tmp_path, steps=400)
     assert "No space left" in str(caught.value)
     monkeypatch.undo()

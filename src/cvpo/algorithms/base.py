@@ -110,6 +110,11 @@ def in_first_episode(ended: Any) -> Any:
     return ended.cumsum(0) - ended == 0
 
 
+def first_episode_costs(rollout: Transition) -> jax.Array:
+    """Costs [N, m] of each environment's first episode, which is whole."""
+    return (rollout.costs * in_first_episode(rollout.ended)[..., None]).sum(0)
+
+
 def first_episode_means(rollout: Transition, values: jax.Array) -> jax.Array:
     """Mean over environments of the sum of `values` [H, N, ...] over the first episode of each, which is whole.
 

@@ -57,9 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments == ["--version"]:
         print(f"cvpo {cvpo.__version__}")
         return
-    # Modules of the user's environments are found where the command is called, as `python -m cvpo` finds them; at the
-    # end of the path, where they hide nothing.
-    if os.getcwd() not in sys.path:
+    # A module that the user names is found where the command is called, as `python -m cvpo` finds it; at the end of the
+    # path, where it hides nothing. Without such a name nothing is ever imported from the current directory: it may be
+    # somebody else's.
+    named = any(":" in argument for argument in arguments) or "--trust" in arguments
+    if named and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
         # A Ctrl-C while JAX is imported is not lost, and is answered at once as any later one.

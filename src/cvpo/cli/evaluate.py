@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from cvpo.cli.options import CostLimit, OtherEnv, Switch, WhichPolicy, optional
+from cvpo.cli.options import CostLimit, OtherEnv, Switch, Trust, WhichPolicy, optional
 from cvpo.errors import BadValue
 from cvpo.policies import EVALUATION_EPISODES
 
@@ -27,6 +27,7 @@ def evaluate(
     max_step_cost: Annotated[float | None, optional("FLOAT", "the environment's own")] = None,
     json: Switch = False,
     require_safe: Switch = False,
+    trust: Trust = False,
 ) -> None:
     """Say how safe a trained policy is and how sure that is; of two, how they differ on the same episodes.
 
@@ -54,6 +55,7 @@ def evaluate(
         "level": level,
         "max_step_cost": max_step_cost,
         "which": which,
+        "trust": trust,
     }
     with waiting(f"{episodes} episodes", quiet=json) as progress:
         if len(runs) == 2:

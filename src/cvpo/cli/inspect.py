@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cvpo.cli.options import OtherEnv, RunPath, Switch, WhichPolicy, optional
+from cvpo.cli.options import OtherEnv, RunPath, Switch, Trust, WhichPolicy, optional
 
 
 def inspect(
@@ -18,6 +18,7 @@ def inspect(
     stochastic: Switch = False,
     films: int = 2,
     trajectories: Switch = False,
+    trust: Trust = False,
 ) -> None:
     """Show where, when and why a trained policy violates its limit, with a film of the worst episodes.
 
@@ -46,6 +47,7 @@ def inspect(
             films=films,
             trajectories=trajectories,
             which=which,
+            trust=trust,
             progress=progress,
         )
     for file in files:

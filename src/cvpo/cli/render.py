@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cvpo.cli.options import OtherEnv, RunPath, WhichPolicy, optional
+from cvpo.cli.options import OtherEnv, RunPath, Trust, WhichPolicy, optional
 
 
 def render(
@@ -17,6 +17,7 @@ def render(
     fps: int = 30,
     view: Annotated[Literal["top", "3d"] | None, optional("{top,3d}", "top")] = None,
     which: WhichPolicy = "newest",
+    trust: Trust = False,
 ) -> None:
     """Write a film of a trained policy, acting without its noise.
 
@@ -32,4 +33,4 @@ def render(
     """
     from cvpo.policies.render import render
 
-    print(render(run, output, env, episodes, seed, fps, view, which))
+    print(render(run, output, env, episodes, seed, fps, view, which, trust=trust))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from cvpo.cli.options import Switch, optional
+from cvpo.cli.options import Switch, Trust, optional
 from cvpo.errors import UserError
 
 
@@ -17,6 +17,7 @@ def resume(
     quiet: Switch = False,
     tensorboard: Switch = False,
     wandb: Annotated[str | None, optional("PROJECT")] = None,
+    trust: Trust = False,
 ) -> None:
     """Resume a run from its newest checkpoint. It keeps the settings that it was started with.
 
@@ -29,6 +30,7 @@ def resume(
     """
     from cvpo.presets import make_config
     from cvpo.runs.directory import read_config
+    from cvpo.runs.trust import require_trust
     from cvpo.training.train import train
 
     saved = read_config(resume)
@@ -39,7 +41,7 @@ def resume(
             f"cvpo.train(THE_FUNCTION, ..., run_dir={str(resume)!r}, resume=True)"
         )
     train(
-        source,
+        require_trust(source, resume, trust),
         saved["algorithm"],
         steps=saved["steps"] if steps is None else steps,
         seed=saved["seed"],

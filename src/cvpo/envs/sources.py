@@ -18,6 +18,7 @@ from gymnasium.vector import VectorEnv
 from cvpo.envs.errors import BadEnvironment
 from cvpo.envs.worker.make import find_maker, make
 from cvpo.envs.worker.problem import Problem, short
+from cvpo.runs.trust import REMOTE
 from cvpo.tasks.table import TASKS, find_task
 
 
@@ -52,15 +53,15 @@ def to_text(source: EnvSource) -> str | None:
     A task has one name, whichever way it was asked for.
     """
     if isinstance(source, Remote):
-        return json.dumps({"remote": dataclasses.asdict(source)})
+        return REMOTE + json.dumps(dataclasses.asdict(source))
     task = find_task(source)
     return task.source if task else source if isinstance(source, str) else None
 
 
 def as_source(source: EnvSource) -> EnvSource:
     """The source of a text that `to_text` made; anything else is one already."""
-    if isinstance(source, str) and source.startswith('{"remote"'):
-        return Remote(**json.loads(source)["remote"])
+    if isinstance(source, str) and source.startswith(REMOTE):
+        return Remote(**json.loads(source.removeprefix(REMOTE)))
     return source
 
 

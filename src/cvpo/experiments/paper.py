@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cvpo.algorithms.registry import lookup
-from cvpo.errors import did_you_mean
+from cvpo.errors import BadValue, did_you_mean
 from cvpo.experiments.spec import RunSpec
 from cvpo.tasks import PAPER_TASKS
 
@@ -114,5 +114,5 @@ def core_hours(specs: Sequence[RunSpec]) -> float:
 
 def _known(kind: str, name: str, names: dict[str, Any]) -> str:
     if name not in names:
-        raise ValueError(f"the paper has no {kind} {name!r}{did_you_mean(name, names)}")
+        raise BadValue(f"the paper has no {kind} {name!r}{did_you_mean(name, names)}")
     return name

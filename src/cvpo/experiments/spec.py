@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cvpo.errors import BadValue, UserError
 from cvpo.runs.atomic import write_text
-from cvpo.runs.directory import FINISHED, RunDirectoryError, read_config
+from cvpo.runs.directory import FINISHED, SPEC, read_config
+from cvpo.runs.strict_json import BadFile, parse_json, require_fields, to_json
 
 if TYPE_CHECKING:
     from cvpo.algorithms.config import LoopConfig
     from cvpo.training.train import Run
 
-SPEC = "spec.json"
 _LONGEST_NAME = 200  # file systems allow 255 bytes
 
 
@@ -58,7 +59,7 @@ class RunSpec:
         """All settings of the run, those of its preset and its task included."""
         from cvpo.presets import make_config
 
-        return make_config(self.algorithm, self.preset, dict(self.config), self.env)
+        return make_config(self.algorithm, self.preset, dict(self.config))
 
     def check(self) -> None:
         """Refuse what cannot be trained, before anything is started."""
@@ -75,11 +76,13 @@ class RunSpec:
         return dataclasses.replace(self, steps=other.steps).to_json() == other.to_json()
 
     def to_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+        return to_json(dict(sorted(dataclasses.asdict(self).items())) | {"config": dict(sorted(self.config.items()))})
 
     @staticmethod
-    def from_json(text: str) -> RunSpec:
-        values = json.loads(text)
+    def from_json(text: str | bytes, where: object = "the text") -> RunSpec:
+        values = require_fields(parse_json(text, where), _FIELDS, where)
+        if unknown := sorted(values.keys() - _FIELDS.keys()):
+            raise BadFile(f"{where} has {unknown[0]!r}, which no run has")
         limit = values["cost_limit"]
         return RunSpec(**values | {"cost_limit": None if limit is None else tuple(limit)})
 
@@ -89,7 +92,13 @@ class RunSpec:
 
     @staticmethod
     def read(directory: Path) -> RunSpec:
-        return RunSpec.from_json((directory / SPEC).read_text())
+        return RunSpec.from_json((directory / SPEC).read_bytes(), directory / SPEC)
+
+
+_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "env": str, "algorithm": str, "steps": int, "seed": int, "cost_limit": (list, type(None)), "preset": str,
+    "config": dict,
+}  # fmt: skip
 
 
 def run_spec(spec: RunSpec, directory: str | Path) -> Run:
@@ -117,11 +126,12 @@ def is_finished(spec: RunSpec, directory: Path) -> bool:
     from cvpo.presets import make_config
 
     try:
-        steps = json.loads((directory / FINISHED).read_text())["steps"]
+        finished = directory / FINISHED
+        steps = require_fields(parse_json(finished.read_bytes(), finished), {"steps": int}, finished)["steps"]
         if steps < spec.steps or not spec.same_run(RunSpec.read(directory)):
             return False
         saved = make_config(spec.algorithm, overrides=read_config(directory)["config"])
-    except (FileNotFoundError, RunDirectoryError, ValueError):  # nothing there, or settings that there are no longer
+    except (OSError, UserError):  # nothing there that can be read, or settings that there are no longer
         return False
     return saved == spec.settings()
 
@@ -144,7 +154,7 @@ def grid(
     seeds = list(seeds)
     for name, values in {"tasks": tasks, "algorithms": algorithms, "seeds": seeds, **settings}.items():
         if not values:
-            raise ValueError(f"a grid needs at least one value of {name}, got none")
+            raise BadValue(f"a grid needs at least one value of {name}, got none")
     return [
         RunSpec(task, algorithm, steps, seed, cost_limit, preset, dict(zip(settings, values, strict=True)))
         for seed in seeds
@@ -160,10 +170,10 @@ def parse_settings(texts: Iterable[str]) -> dict[str, list[Any]]:
     for text in texts:
         key, equals, values = text.partition("=")
         if not key or not equals or not values:
-            raise ValueError(f"a setting is written key=value or key=a,b, got {text!r}")
+            raise BadValue(f"a setting is written key=value or key=a,b, got {text!r}")
         name = key.replace("-", "_")
         if name in settings:
-            raise ValueError(f"{name} is set twice, the second time by {text!r}; write {name}=a,b for several values")
+            raise BadValue(f"{name} is set twice, the second time by {text!r}; write {name}=a,b for several values")
         # commas outside of brackets
         settings[name] = [_parse(value) for value in re.split(r",(?![^\[]*\])", values)]
     return settings

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from cvpo.errors import UserError
 from cvpo.experiments.spec import RunSpec
 from cvpo.runs.atomic import write_text
-from cvpo.runs.directory import ERROR, RunDirectoryError, read_metrics
+from cvpo.runs.directory import ERROR, read_metrics
 
 State = Literal["waiting", "running", "done", "failed"]
 
@@ -43,7 +45,8 @@ class Status:
 
     def fail(self, error: str) -> None:
         self.state, self.error = "failed", error
-        write_text(self.directory / ERROR, error.rstrip() + "\n")
+        with contextlib.suppress(OSError):  # a full disk ends this run, not the sweep
+            write_text(self.directory / ERROR, error.rstrip() + "\n")
 
     def died(self, reason: str, retries: int) -> None:
         """Its process is gone: it waits for another one, unless that has happened too often."""
@@ -72,7 +75,7 @@ def latest_metrics(directory: Path) -> dict[str, Any]:
     """The newest epoch's metrics; none before the first."""
     try:
         return read_metrics(directory)[-1]
-    except (RunDirectoryError, IndexError):
+    except (UserError, IndexError):
         return {}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
 import time
@@ -10,12 +11,15 @@ from pathlib import Path
 
 from rich.console import Console
 
+from cvpo.errors import BadValue
 from cvpo.experiments.backends.processes import LocalPool
 from cvpo.experiments.backends.ray_cluster import RayCluster
+from cvpo.experiments.claim import claimed
 from cvpo.experiments.display import SweepTable
 from cvpo.experiments.spec import RunSpec, is_finished
 from cvpo.experiments.status import Backend, Status, latest_metrics
-from cvpo.runs.directory import ERROR
+from cvpo.runs.atomic import why_not_written
+from cvpo.runs.directory import CHECKPOINTS, ERROR, RunDirectoryError, locked
 from cvpo.training.interrupts import Interrupted, Interrupts
 
 POLL_SECONDS = 0.3
@@ -44,8 +48,23 @@ def sweep(
     """
     for name, value, least in (("workers", workers, 1), ("cores", cores, 1), ("retries", retries, 0)):
         if value is not None and value < least:
-            raise ValueError(f"{name} must be >= {least}, got {value}")
+            raise BadValue(f"{name} must be >= {least}, got {value}")
     output = Path(output)
+    check(specs)
+    with claimed(output, [spec.path for spec in specs]):
+        return _sweep(specs, output, workers, cores, ray, retries, discard_checkpoints, console)
+
+
+def _sweep(
+    specs: Sequence[RunSpec],
+    output: Path,
+    workers: int | None,
+    cores: int,
+    ray: str | None,
+    retries: int,
+    discard_checkpoints: bool,
+    console: Console | None,
+) -> list[Status]:
     statuses = prepare(specs, output)
     with SweepTable(statuses, console) as table:
         if any(status.state == "waiting" for status in statuses):
@@ -64,30 +83,38 @@ def sweep(
     return statuses
 
 
-def prepare(specs: Sequence[RunSpec], output: Path) -> list[Status]:
-    """A directory with its spec for each run; what is done there already is marked so."""
+def check(specs: Sequence[RunSpec]) -> None:
+    """Refuse what cannot be trained, before anything is started."""
     if not specs:
-        raise ValueError("a sweep needs at least one run, got none")
+        raise BadValue("a sweep needs at least one run, got none")
     paths: dict[Path, RunSpec] = {}
     for spec in specs:
         spec.check()
         if spec.path in paths:
-            raise ValueError(f"two runs of the sweep have the directory {spec.path}: {paths[spec.path]} and {spec}")
+            raise BadValue(f"two runs of the sweep have the directory {spec.path}: {paths[spec.path]} and {spec}")
         paths[spec.path] = spec
-    statuses = [Status(spec, output / path) for path, spec in paths.items()]
+
+
+def prepare(specs: Sequence[RunSpec], output: Path) -> list[Status]:
+    """A directory with its spec for each run; what is done there already is marked so."""
+    statuses = [Status(spec, output / spec.path) for spec in specs]
     for status in statuses:
         if is_finished(status.spec, status.directory):
             status.state = "done"
         else:
-            status.spec.write(status.directory)
+            try:
+                status.spec.write(status.directory)
+            except OSError as error:
+                status.fail(why_not_written(status.directory, error))
         status.latest = latest_metrics(status.directory)
     return statuses
 
 
 def _discard_checkpoints(statuses: Sequence[Status]) -> None:
     for status in statuses:
-        if status.state == "done":
-            shutil.rmtree(status.directory / "checkpoints", ignore_errors=True)
+        if status.state == "done" and (status.directory / CHECKPOINTS).exists():
+            with contextlib.suppress(RunDirectoryError), locked(status.directory):  # someone may be training it further
+                shutil.rmtree(status.directory / CHECKPOINTS, ignore_errors=True)
 
 
 def _advance_to_end(statuses: Sequence[Status], backend: Backend, table: SweepTable, discard_checkpoints: bool) -> None:

@@ -33,5 +33,6 @@ def best_epoch(metrics: Iterable[Mapping[str, Any]], limits: Sequence[float]) ->
 
 
 def _evaluation(line: Mapping[str, Any], limits: Sequence[float]) -> Evaluation:
-    costs = np.array([line[name] for name in per_cost("eval/cost", limits)])
+    # the statistic that the limit is on
+    costs = np.array([line.get(f"eval/constrained_{end}", line[f"eval/{end}"]) for end in per_cost("cost", limits)])
     return Evaluation(int(line["epoch"]), float(line["eval/reward"]), bool((costs <= np.array(limits)).all()))

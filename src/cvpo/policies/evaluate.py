@@ -31,6 +31,7 @@ def evaluate(
     max_step_cost: float | None = None,
     cost_limit: float | list[float] | None = None,
     which: Which = "newest",
+    trust: bool = False,
     progress: Progress = lambda fraction: None,
 ) -> dict[str, Any]:
     """Run a policy's episodes and say what they show of its reward, its costs and its limit. docs/deployment.md.
@@ -42,9 +43,11 @@ def evaluate(
     max_step_cost: the most that a step can cost, for environments that do not say so; without it there is no bound of
         the expected cost that holds whatever the costs' distribution is.
     cost_limit: another limit than that of the training, one for each constraint.
+    trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
     """
     policy = policy if isinstance(policy, Policy) else load(policy, which)
-    ran, largest = _run(policy, env, episodes, seed, deterministic, max_step_cost, level, progress)
+    source = env if env is not None else policy.trained_on(trust)
+    ran, largest = _run(policy, source, episodes, seed, deterministic, max_step_cost, level, progress)
     limits = _limits(policy, cost_limit)
     return describe(ran, limits, largest, level, policy.trained["config"].get("constraint", "mean"))
 
@@ -60,6 +63,7 @@ def compare(
     level: float = 0.95,
     max_step_cost: float | None = None,
     which: Which = "newest",
+    trust: bool = False,
     progress: Progress = lambda fraction: None,
 ) -> dict[str, Any]:
     """Two policies on the same episodes' seeds: each one's evaluation, and the differences second - first.
@@ -73,7 +77,7 @@ def compare(
         def both(fraction: float, i: int = i) -> None:
             progress(0.5 * (i + fraction))
 
-        source = env if env is not None else policies[0].trained_on()
+        source = env if env is not None else policies[0].trained_on(trust)
         ran, largest = _run(policy, source, episodes, seed, deterministic, max_step_cost, level, both)
         constraint = policy.trained["config"].get("constraint", "mean")
         results.append(describe(ran, _limits(policy, None), largest, level, constraint))
@@ -128,7 +132,7 @@ def describe(
 
 def _run(
     policy: Policy,
-    env: EnvSource | None,
+    env: EnvSource,
     episodes: int,
     seed: int,
     deterministic: bool,

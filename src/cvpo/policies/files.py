@@ -12,8 +12,8 @@ import numpy as np
 from cvpo.envs.spaces import size_of
 from cvpo.errors import BadValue, NotFound, UserError
 from cvpo.policies.best import best_epoch
-from cvpo.runs.array_file import Arrays, read_arrays, write_arrays
-from cvpo.runs.directory import read_metrics
+from cvpo.runs.array_file import Arrays, Limits, read_arrays, write_arrays
+from cvpo.runs.directory import POLICY, read_metrics
 from cvpo.runs.strict_json import restore, to_json
 
 if TYPE_CHECKING:  # these need JAX, which reading a policy must not wait for
@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # these need JAX, which reading a policy must not wait for
 
 VERSION = 1
 Which = Literal["newest", "best"]
+LIMITS = Limits(arrays=1_000, bytes=1_000_000_000)  # far beyond any policy that acts in time
 _FILES: dict[str, str] = {"newest": "policy.safetensors", "best": "best.safetensors"}
 
 
@@ -74,7 +75,7 @@ def read_policy(path: str | Path, which: Which = "newest") -> tuple[Path, dict[s
                 "policy is there: which newest"
             )
         raise NotFound(f"no policy at {file}; a run saves one at the end of each epoch")
-    arrays, info = read_arrays(file)
+    arrays, info = read_arrays(file, LIMITS, finite=True)
     if info.get("policy_version") != VERSION:
         raise UserError(
             f"{file} was written by another version of cvpo (policy version {info.get('policy_version')}, this one "
@@ -84,4 +85,4 @@ def read_policy(path: str | Path, which: Which = "newest") -> tuple[Path, dict[s
 
 
 def policy_path(run: Path, which: Which) -> Path:
-    return run / "policy" / _FILES[which]
+    return run / POLICY / _FILES[which]

@@ -54,6 +54,7 @@ def inspect(
     films: int = 2,
     trajectories: bool = False,
     which: Which = "newest",
+    trust: bool = False,
     progress: Progress = lambda fraction: None,
 ) -> list[Path]:
     """Write pictures and films of what is unsafe in a policy's episodes, and return the files.
@@ -67,7 +68,7 @@ def inspect(
         raise BadValue(f"episodes must be >= 1 and films >= 0, got {episodes} and {films}")
     policy = load(run, which)
     folder = Path(output) if output is not None else Path(run) / "inspect"
-    source = env if env is not None else policy.trained_on()
+    source = env if env is not None else policy.trained_on(trust)
     policy.seed(seed)
     seeds = episode_seeds(seed, episodes)
     keep = ["action", "costs", "place"] + (["reward", "observation"] if trajectories else [])

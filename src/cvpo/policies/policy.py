@@ -13,6 +13,7 @@ from cvpo.errors import BadValue
 from cvpo.policies.actor import Actor
 from cvpo.policies.files import Which, read_policy
 from cvpo.runs.array_file import Arrays
+from cvpo.runs.trust import require_trust
 
 
 class Policy:
@@ -46,14 +47,15 @@ class Policy:
         """How it came about: algorithm, environment, epoch, cost_limits, episode_length, config."""
         return self.description["trained"]
 
-    def trained_on(self) -> EnvSource:
-        """The name that makes the environment it was trained on."""
+    def trained_on(self, trust: bool = False) -> EnvSource:
+        """What makes the environment it was trained on; `trust`: even if that runs code that the policy file names."""
         source: str | None = self.trained["source"]
         if source is None:
             raise BadValue(
                 f"the policy was trained on an environment that a function made, {self.trained['environment']}, which "
                 "its name alone does not make again; pass env"
             )
+        require_trust(source, "the policy", trust, self.trained["config"].get("python"))
         return as_source(source)
 
 

@@ -13,6 +13,7 @@ from cvpo.envs.sources import EnvSource, make_plain
 from cvpo.errors import BadValue
 from cvpo.policies.files import Which
 from cvpo.policies.policy import Policy, load
+from cvpo.runs.directory import VIDEOS
 from cvpo.tasks.drawing.film import write_film
 from cvpo.tasks.table import find_task
 
@@ -26,17 +27,20 @@ def render(
     fps: int = 30,
     view: str | None = None,
     which: Which = "newest",
+    *,
+    trust: bool = False,
 ) -> Path:
     """Film the deterministic policy of a run and return the file's path.
 
     output: an mp4 or gif file, RUN/videos/episode.mp4 if not given; where no mp4 can be written it becomes a gif.
     env: if other than it was trained on; a callable must make an environment that renders.
     view: of a built-in task: "top" (from above) or "3d" (needs GL).
+    trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
     """
     policy = load(run, which)
-    output = Path(output) if output is not None else Path(run) / "videos" / "episode.mp4"
+    output = Path(output) if output is not None else Path(run) / VIDEOS / "episode.mp4"
     output.parent.mkdir(parents=True, exist_ok=True)
-    source = env if env is not None else policy.trained_on()
+    source = env if env is not None else policy.trained_on(trust)
     options = _shown_limit(policy, source) | ({"view": view} if view is not None else {})
     game: gym.Env = make_plain(source, render=True, **options)
     length = policy.trained["episode_length"]

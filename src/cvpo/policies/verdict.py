@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cvpo.algorithms.constraint import parse_constraint
 from cvpo.policies import statistics
 
 
@@ -33,8 +34,7 @@ def judge(costs: np.ndarray, limits: list[float], largest: float | None, level: 
     """
     each = 1 - (1 - level) / len(limits)
     bounds = [_mean_bound(cost, largest, each) for cost in costs.T]
-    kind, _, argument = constraint.partition("=")
-    q = float(argument) if argument else 0.0
+    kind, q = parse_constraint(constraint)
     states, sentences = [], []
     for i, (cost, limit, bound) in enumerate(zip(costs.T, limits, bounds, strict=True)):
         name = "cost" if len(limits) == 1 else f"cost {i}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import reprlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,10 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from cvpo.errors import UserError
 from cvpo.metric_names import cost_names
 from cvpo.report.statistics import mean_over_last
 from cvpo.runs.directory import CONFIG, METRICS, RunDirectoryError, read_config, read_metrics
+from cvpo.runs.strict_json import require_fields
 
+# What a run directory may ask of a report. Anybody may have written it, and one run must not stop or stall the others.
+LONGEST_NAME = 200
+LARGEST_NUMBER = 1e30
+MOST_CONSTRAINTS = 50
 CONVERGED = 0.2
 """The last part of training that counts as converged, as in the paper's section on the convergence cost."""
 
@@ -116,9 +123,8 @@ def load_runs(paths: Sequence[str | Path]) -> tuple[list[RunRecord], list[Unread
     for path in find_runs(paths):
         try:
             runs.append(read_run(path))
-        except (RunDirectoryError, KeyError, TypeError, ValueError) as error:
-            missing = f"a file of it lacks {error}" if isinstance(error, KeyError) else str(error)
-            unread.append(Unread(path, missing))
+        except (UserError, OSError) as error:
+            unread.append(Unread(path, str(error)))
     return runs, unread
 
 
@@ -135,12 +141,10 @@ def read_run(path: Path) -> RunRecord:
     settings, lines = read_config(path), read_metrics(path)
     if not lines:
         raise RunDirectoryError(f"{path} has no finished epoch yet")
-    constraints = len(settings["cost_limit"])
-    if not constraints:
-        raise RunDirectoryError(f"{path} has an empty cost_limit; an unconstrained run's is infinite")
+    constraints = _check_settings(path, settings)
 
     def column(key: str) -> np.ndarray:
-        return np.array([_number(line.get(key)) for line in lines])
+        return np.array([_number(path, key, line.get(key)) for line in lines])
 
     def columns(key: str) -> np.ndarray:
         return np.array([column(name) for name in cost_names(key, constraints)]).reshape(constraints, len(lines))
@@ -148,7 +152,7 @@ def read_run(path: Path) -> RunRecord:
     run = RunRecord(
         path=path,
         settings=settings,
-        steps=np.array([float(line["steps"]) for line in lines]),
+        steps=column("steps"),
         wall_seconds=column("wall_seconds"),
         reward=column("train/reward"),
         costs=columns("train/cost"),
@@ -156,8 +160,33 @@ def read_run(path: Path) -> RunRecord:
         eval_reward=column("eval/reward"),
         eval_costs=columns("eval/cost"),
     )
-    _ = run.env, run.algorithm, run.seed, run.planned_steps, run.limits, run.off_policy  # complain here, not later
+    if not np.all(np.diff(run.steps, prepend=0.0) > 0):  # NaN too
+        raise RunDirectoryError(f"the steps in {path / METRICS} do not grow from line to line")
     return run
+
+
+def _check_settings(path: Path, settings: dict[str, Any]) -> int:
+    """Refuse here what would break a figure or the page later; gives the number of constraints."""
+    file = path / CONFIG
+    require_fields(settings, {"off_policy": bool}, file)
+    limits = settings["cost_limit"]
+    if not limits:
+        raise RunDirectoryError(f"{path} has an empty cost_limit; an unconstrained run's is infinite")
+    if len(limits) > MOST_CONSTRAINTS:
+        raise RunDirectoryError(f"{file} has {len(limits)} cost limits; a report shows at most {MOST_CONSTRAINTS}")
+    for limit in limits:
+        if not (limit == math.inf or _number(path, "cost_limit", limit) >= 0):
+            raise RunDirectoryError(f"a cost_limit in {file} must be >= 0, got {limit}")
+    for name in ("steps", "seed"):
+        _number(path, name, settings[name])
+    shown = {name: settings[name] for name in ("env", "algorithm", "preset")} | settings["config"]
+    for name, value in shown.items():
+        for text in (name, value if isinstance(value, str) else repr(value)):
+            if len(text) > LONGEST_NAME or not text.isprintable():
+                raise RunDirectoryError(
+                    f"{file} has a name that no figure has room for: {reprlib.repr(name)} is {reprlib.repr(value)}"
+                )
+    return len(limits)
 
 
 def _walk(path: Path) -> Iterator[Path]:
@@ -167,5 +196,10 @@ def _walk(path: Path) -> Iterator[Path]:
             yield Path(directory)
 
 
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else math.nan
+def _number(path: Path, name: str, value: Any) -> float:
+    """NaN for what was not measured, and for what is no number."""
+    if not isinstance(value, int | float) or (isinstance(value, float) and not math.isfinite(value)):
+        return math.nan
+    if abs(value) > LARGEST_NUMBER:
+        raise RunDirectoryError(f"{name} of {path} is {reprlib.repr(value)}, beyond what can be drawn")
+    return float(value)

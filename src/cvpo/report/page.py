@@ -7,6 +7,7 @@ import html
 import json
 import math
 import os
+import stat
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -20,6 +21,7 @@ from cvpo.report.load import RunRecord, Unread
 from cvpo.report.study import Study, final_cost, final_reward
 from cvpo.report.style import Look, looks, short_number
 from cvpo.report.table import COLUMNS, Column, Row, cell
+from cvpo.runs.directory import VIDEOS
 
 FILM_BYTES = 4_000_000
 """A larger film is linked, not embedded, so that the page opens at once."""
@@ -134,16 +136,23 @@ def _run_data(run: RunRecord, output: Path) -> dict[str, Any]:
 
 
 def _films(run: RunRecord) -> list[Path]:
-    directory = run.path / "videos"
-    return sorted(path for path in directory.glob("*") if path.suffix in _FILM_TYPES)
+    directory = run.path / VIDEOS
+    if directory.is_symlink():
+        return []
+    # Regular files alone: a link may point to a file that is nobody's business.
+    return sorted(
+        path
+        for path in directory.glob("*")
+        if path.suffix in _FILM_TYPES and stat.S_ISREG(path.lstat().st_mode) and os.access(path, os.R_OK)
+    )
 
 
 def _film(path: Path, output: Path) -> dict[str, str]:
     if path.stat().st_size <= FILM_BYTES:
         source = _data_uri(_FILM_TYPES[path.suffix], path.read_bytes())
     else:
-        source = quote(Path(os.path.relpath(path, output.resolve())).as_posix())
-    return {"name": path.name, "source": source}
+        source = quote(os.fsencode(Path(os.path.relpath(path, output.resolve())).as_posix()))
+    return {"name": _writable(path.name), "source": source}
 
 
 def _unread(unread: Sequence[Unread]) -> str:
@@ -172,7 +181,12 @@ def _plural(count: int, noun: str) -> str:
 
 
 def _text(value: object) -> str:
-    return html.escape(str(value))
+    return html.escape(_writable(str(value)))
+
+
+def _writable(text: str) -> str:
+    """The name of a file may hold bytes that are no text."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _data_uri(media_type: str, content: bytes) -> str:

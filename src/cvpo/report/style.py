@@ -35,6 +35,7 @@ _COLORS = (
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
+    "text.parse_math": False,  # a name with dollars in it is a name
     "axes.titlesize": 10,
     "axes.labelsize": 9,
     "axes.edgecolor": "#888888",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import math
 from collections.abc import Callable, Sequence
@@ -140,9 +141,14 @@ def as_csv(rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
+def _plain(name: str) -> str:
+    """A name as text: Markdown would take it for HTML or for a link."""
+    return html.escape(name, quote=False).replace("[", "\\[").replace("]", "\\]")
+
+
 def as_markdown(rows: Sequence[Row]) -> str:
     """The table as a reader wants it, with its legend."""
     lines = [["Task", "Method", *(column.title for column in COLUMNS)], ["---", "---", *["---:"] * len(COLUMNS)]]
-    lines += [[row.task, row.method, *(cell(column, row.values) for column in COLUMNS)] for row in rows]
+    lines += [[_plain(row.task), _plain(row.method), *(cell(column, row.values) for column in COLUMNS)] for row in rows]
     table = "\n".join("| " + " | ".join(text.replace("|", "\\|") for text in line) + " |" for line in lines)
     return table + "\n\n" + "\n".join(f"- {column.title}: {column.meaning}." for column in COLUMNS) + "\n"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cvpo.errors import BadValue
+from cvpo.errors import BadValue, UserError
 from cvpo.report.figures import draw_figures
-from cvpo.report.load import load_runs
+from cvpo.report.load import Unread, load_runs
 from cvpo.report.page import Picture, make_page
 from cvpo.report.study import Study
 from cvpo.report.style import rendered, styled
 from cvpo.report.table import as_csv, as_markdown, make_table
+from cvpo.runs.atomic import why_not_written, write_file, write_text
 from cvpo.runs.directory import RunDirectoryError
 
 FORMATS = ("png", "svg", "pdf")
@@ -34,18 +35,24 @@ def write_report(paths: Sequence[str | Path], output: str | Path, *, formats: Se
             f"no run to report on in or below {where}: a run is a directory with config.json and metrics.jsonl{reasons}"
         )
     output = Path(output)
+    try:
+        return _write(Study.of(runs), unread, output, formats)
+    except OSError as error:
+        raise UserError(why_not_written(output, error)) from error
+
+
+def _write(study: Study, unread: Sequence[Unread], output: Path, formats: Sequence[str]) -> Path:
     (output / "figures").mkdir(parents=True, exist_ok=True)
-    study = Study.of(runs)
     pictures = []
     with styled():
         for drawn in draw_figures(study):
             files = rendered(drawn.figure, sorted({"svg", *formats}))  # the page shows the vector graphics
             for name in formats:
-                (output / "figures" / f"{drawn.name}.{name}").write_bytes(files[name])
+                write_file(output / "figures" / f"{drawn.name}.{name}", files[name])
             pictures.append(Picture(drawn.name, drawn.title, drawn.caption, files["svg"]))
     rows = make_table(study)
-    (output / "table.csv").write_text(as_csv(rows))
-    (output / "table.md").write_text(as_markdown(rows))
+    write_text(output / "table.csv", as_csv(rows))
+    write_text(output / "table.md", as_markdown(rows))
     page = output / "index.html"
-    page.write_text(make_page(study, rows, pictures, unread, output), encoding="utf-8")
+    write_text(page, make_page(study, rows, pictures, unread, output))
     return page

@@ -8,6 +8,9 @@ each is written once, as a segment of its own, and a checkpoint names the segmen
 
 Every file appears under its name only when complete and flushed to the disk, and nothing is deleted before the
 checkpoint that makes it unnecessary is durable: whatever the instant of a crash, the checkpoint before it is whole.
+
+What this does not protect from: the kept checkpoints share the replay's segments, so a segment that the disk damages
+later is missing to all of them. There is no second copy, which would double the space; keep one of the run directory.
 """
 
 from __future__ import annotations
@@ -15,23 +18,22 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cvpo.runs.array_file import (
-    FORMAT,
-    SUFFIX,
-    Arrays,
-    CheckpointError,
-    DamagedFileError,
-    encode,
-    flatten,
-    read,
-    unflatten,
-)
-from cvpo.runs.atomic import UNFINISHED, write_files
+from cvpo.runs.array_file import SUFFIX, ArrayFileError, Arrays, DamagedFileError, encode, read
+from cvpo.runs.atomic import UNFINISHED, why_not_written, write_files
+from cvpo.runs.pytrees import flatten, unflatten
+from cvpo.runs.strict_json import require_fields
+
+REPLAY = "replay"  # below the checkpoints
+_FIELDS = {"epoch": int, "identity": dict, "counters": dict, "segments": dict}
+
+
+class CheckpointError(ArrayFileError):
+    """A checkpoint could not be written, none could be read, or the one found is of another run."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,10 @@ class CheckpointStore:
         files: dict[Path, bytes] = {}  # in the order of appearance: a checkpoint after the segment it needs
         segments = dict(self._segments)
         if segment is not None:
-            files[segment_path], segments[epoch] = encode(flatten(segment), {"format": FORMAT})
+            files[segment_path], segments[epoch] = encode(flatten(segment), {})
             segments = {e: checksum for e, checksum in segments.items() if epoch - self._replay_epochs < e <= epoch}
+        self._require_segments(e for e in segments if e != epoch)
         info = {
-            "format": FORMAT,
             "epoch": epoch,
             "identity": self._identity,
             "counters": dict(counters),
@@ -95,7 +97,7 @@ class CheckpointStore:
             self._remove_unfinished()
             write_files(files)
         except OSError as error:
-            raise CheckpointError(f"could not write {path}: {error.strerror}; {self._survivor(epoch)}") from error
+            raise CheckpointError(f"{why_not_written(path, error)}; {self._survivor(epoch)}") from error
         self._segments = segments
         self._prune(epoch)
         return path
@@ -107,32 +109,47 @@ class CheckpointStore:
         loaded must match them. Damaged checkpoints are passed over with a warning.
         """
         epochs = self._epochs(self.directory)
+        damages = []
         for epoch in reversed(epochs):
-            path = self._path(epoch)
             try:
-                arrays, info, _ = read(path)
-                self._check_identity(path, info["identity"])
-                segments = {int(e): checksum for e, checksum in info["segments"].items()}
-                files = {e: (self._segment_path(e), checksum) for e, checksum in segments.items()}
-                for segment_path, checksum in files.values():
-                    _read_segment(segment_path, checksum)
+                return self._read(epoch, learner, segment)
             except DamagedFileError as damage:
+                damages.append(str(damage))
                 warnings.warn(f"the checkpoint of epoch {epoch} is passed over: {damage}", stacklevel=2)
-                continue
-            self._segments = segments
-            return Checkpoint(epoch, unflatten(path, arrays, learner), info["counters"], files, segment)
-        if epochs:
-            raise CheckpointError(
-                f"none of the {len(epochs)} checkpoints in {self.directory} is whole (the warnings say what is wrong "
-                "with each); restore the directory from a copy, or start the run again in another one"
-            )
-        return None
+        if not epochs:
+            return None
+        reason = "the warnings say what is wrong with each"
+        if len(damages) > 1 and len(set(damages)) == 1:
+            reason = f"all of them need the same part of the replay, and {damages[0]}"
+        raise CheckpointError(
+            f"none of the {len(epochs)} checkpoints in {self.directory} is whole: {reason}. Restore the directory from "
+            "a copy, or start the run again in another one"
+        )
+
+    def _read(self, epoch: int, learner: Any, segment: Any) -> Checkpoint:
+        """The checkpoint of `epoch` with all that it needs, checked."""
+        path = self._path(epoch)
+        arrays, info, _ = read(path)
+        try:
+            require_fields(info, _FIELDS, path)
+            segments = {int(e): checksum for e, checksum in info["segments"].items()}
+        except ValueError as error:  # BadFile among them
+            raise DamagedFileError(f"{path} is no checkpoint: {error}") from error
+        if info["epoch"] != epoch:
+            raise DamagedFileError(f"{path} holds the checkpoint of epoch {info['epoch']}, not of {epoch}")
+        self._check_identity(path, info["identity"])
+        files = {e: (self._segment_path(e), checksum) for e, checksum in segments.items()}
+        for segment_path, checksum in files.values():
+            _read_segment(segment_path, checksum)
+        state = unflatten(path, arrays, learner)
+        self._segments = segments
+        return Checkpoint(epoch, state, info["counters"], files, segment)
 
     def _path(self, epoch: int) -> Path:
         return self.directory / f"epoch-{epoch:06d}{SUFFIX}"
 
     def _segment_path(self, epoch: int) -> Path:
-        return self.directory / "replay" / f"epoch-{epoch:06d}{SUFFIX}"
+        return self.directory / REPLAY / f"epoch-{epoch:06d}{SUFFIX}"
 
     def _epochs(self, directory: Path) -> list[int]:
         matches = (re.fullmatch(rf"epoch-(\d+){SUFFIX}", path.name) for path in directory.glob("epoch-*"))
@@ -143,9 +160,18 @@ class CheckpointStore:
         for e in self._epochs(self.directory):
             if e not in kept:
                 self._path(e).unlink(missing_ok=True)
-        for e in self._epochs(self.directory / "replay"):
+        for e in self._epochs(self.directory / REPLAY):
             if not kept[0] - self._replay_epochs < e <= epoch:
                 self._segment_path(e).unlink(missing_ok=True)
+
+    def _require_segments(self, epochs: Iterable[int]) -> None:
+        """Notice at the next save, not at the next resume, that somebody has removed what resuming needs."""
+        gone = [path for path in map(self._segment_path, epochs) if not path.exists()]
+        if gone:
+            raise CheckpointError(
+                f"{gone[0]} was removed while the run was training, and no further checkpoint could be resumed without "
+                "it; put it back and resume, or start the run again in another directory"
+            )
 
     def _remove_unfinished(self) -> None:
         for path in self.directory.glob(f"**/*{UNFINISHED}"):
@@ -154,10 +180,8 @@ class CheckpointStore:
     def _survivor(self, epoch: int) -> str:
         earlier = [e for e in self._epochs(self.directory) if e <= epoch]
         if not earlier:
-            return "there is no earlier checkpoint; free some space and start again"
-        return (
-            f"the checkpoint of epoch {earlier[-1]} survives in {self._path(earlier[-1])}; free some space and resume"
-        )
+            return "there is no earlier checkpoint, so start again after that"
+        return f"the checkpoint of epoch {earlier[-1]} survives in {self._path(earlier[-1])}, so resume after that"
 
     def _check_identity(self, path: Path, found: dict[str, Any]) -> None:
         differing = [

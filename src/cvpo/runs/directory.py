@@ -5,15 +5,21 @@
     checkpoints/    what a resumed run goes on from
     policy/         the trained policy
     tensorboard/    the same metrics as events, if asked for
+    videos/         films of the policy, if asked for
+    spec.json       of a run of a sweep: what was asked for
+    finished.json   of a run of a sweep: that it is done, and with how many steps
+    worker.log      of a run of a sweep: what the training process wrote to its output
+    error.txt       the error that ended the run
 
-Both files are strict JSON; a number that JSON lacks is written as the string "NaN", "Infinity" or "-Infinity", which
-the readers here turn back into a float. Nothing here imports JAX: reports read directories without it.
+Their names are here and nowhere else. config.json and metrics.jsonl are strict JSON; a number that JSON lacks is
+written as the string "NaN", "Infinity" or "-Infinity", which the readers here turn back into a float. Nothing here
+imports JAX: reports read directories without it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
-import json
 import os
 import shutil
 import warnings
@@ -22,14 +28,25 @@ from pathlib import Path
 from typing import Any
 
 from cvpo.errors import UserError
-from cvpo.runs.atomic import write_text
+from cvpo.runs.atomic import no_link, why_not_written, write_file, write_text
 from cvpo.runs.provenance import provenance, versions
-from cvpo.runs.strict_json import NON_FINITE, restore, to_json
+from cvpo.runs.strict_json import parse_json, require_fields, to_json
 
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
-FINISHED, ERROR = "finished.json", "error.txt"  # how a run of a sweep ended
-_PARTS = (METRICS, "checkpoints", "policy", "tensorboard", CONFIG)
+CHECKPOINTS = "checkpoints"
+POLICY = "policy"
+TENSORBOARD = "tensorboard"
+VIDEOS = "videos"
+SPEC, FINISHED, WORKER_LOG = "spec.json", "finished.json", "worker.log"
+ERROR = "error.txt"
+LOCK = ".lock"
+_LARGEST_CONFIG = 1_000_000  # bytes
+_PARTS = (METRICS, CHECKPOINTS, POLICY, TENSORBOARD, CONFIG)
+_CONFIG_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "env": str, "source": (str, type(None)), "algorithm": str, "steps": int, "seed": int, "cost_limit": list,
+    "preset": str, "config": dict, "provenance": dict,
+}  # fmt: skip
 
 
 class RunDirectoryError(UserError, RuntimeError):
@@ -66,7 +83,7 @@ class RunDirectory:
     def open(cls, path: str | Path) -> RunDirectory:
         """A run that is there already, to be resumed. Warns if it was begun with other versions."""
         path = Path(path)
-        then = read_config(path)["provenance"]["versions"]
+        then = read_config(path)["provenance"].get("versions", {})
         changes = [
             f"{name} {then.get(name)} -> {version}" for name, version in versions().items() if then.get(name) != version
         ]
@@ -84,20 +101,18 @@ class RunDirectory:
 
     @property
     def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
+        return self.path / CHECKPOINTS
 
     def append_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Add an epoch's line, durably. Do it before the epoch's checkpoint: a resumed run cuts a line too many."""
         line = to_json(metrics) + "\n"
         try:
-            with (self.path / METRICS).open("a") as file:
+            with open(self.path / METRICS, "a", opener=no_link) as file:
                 file.write(line)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise RunDirectoryError(
-                f"could not write {self.path / METRICS}: {error.strerror}; free some space and resume"
-            ) from error
+            raise RunDirectoryError(f"{why_not_written(self.path / METRICS, error)}; then resume") from error
 
     def set_steps(self, steps: int) -> None:
         """Note for how long the run is trained, if that is other than it was begun for."""
@@ -107,7 +122,7 @@ class RunDirectory:
 
     def require_no_results(self) -> None:
         """Refuse to begin anew over a run's epochs. One alone may have been cut off before its checkpoint."""
-        epochs = sum(1 for _ in _metrics_lines(self.path))
+        epochs = len(_finished_lines(self.path))
         if epochs > 1:
             raise RunDirectoryError(
                 f"{self.path} holds {epochs} epochs and no checkpoint to go on from; they are kept as they are, and to "
@@ -115,9 +130,20 @@ class RunDirectory:
             )
 
     def truncate_metrics(self, after_epoch: int) -> None:
-        """Drop what follows the end of `after_epoch`: the lines of later epochs, and one that was not finished."""
-        kept = [line for line, metrics in _metrics_lines(self.path) if metrics["epoch"] <= after_epoch]
-        write_text(self.path / METRICS, "".join(kept))
+        """Drop what follows the end of `after_epoch`: the lines of later epochs, and one that was not finished.
+
+        The epochs up to there must all be present, each once: a checkpoint without them is not of this run.
+        """
+        kept = _finished_lines(self.path)[: after_epoch + 1]
+        for epoch in range(after_epoch + 1):
+            found = _parse_line(self.path, epoch, kept[epoch]).get("epoch") if epoch < len(kept) else None
+            if found != epoch:
+                raise RunDirectoryError(
+                    f"{self.path / METRICS} has "
+                    + (f"epoch {found!r} where epoch {epoch} belongs" if epoch < len(kept) else f"no epoch {epoch}")
+                    + f", but the newest checkpoint is of epoch {after_epoch}; restore the file from a copy"
+                )
+        write_file(self.path / METRICS, b"".join(kept))
 
     def close(self) -> None:
         """Let other processes train in this directory."""
@@ -134,27 +160,41 @@ class RunDirectory:
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
-    """The settings of the run in directory `path`, with its "provenance"."""
+    """The settings of the run in directory `path`, with its "provenance". Anybody may have written them."""
+    file = Path(path) / CONFIG
     try:
-        text = (Path(path) / CONFIG).read_text()
+        size = file.stat().st_size
+        content = file.read_bytes() if size <= _LARGEST_CONFIG else b""
     except OSError as error:
         raise RunDirectoryError(f"{path} holds no run: cannot read {CONFIG} ({error.strerror})") from error
-    try:
-        return restore(json.loads(text))
-    except ValueError as error:
-        raise RunDirectoryError(f"{Path(path) / CONFIG} is not JSON ({error}); restore it from a copy") from error
+    if size > _LARGEST_CONFIG:
+        raise RunDirectoryError(f"{file} has {size:,} bytes; the settings of a run have at most {_LARGEST_CONFIG:,}")
+    config = require_fields(parse_json(content, file), _CONFIG_FIELDS, file)
+    require_fields(config["provenance"], {"id": str, "versions": dict}, f"the provenance of {file}")
+    for limit in config["cost_limit"]:
+        require_fields({"cost_limit": limit}, {"cost_limit": float}, file)
+    return config
 
 
 def read_metrics(path: str | Path) -> list[dict[str, Any]]:
     """The metrics of the run in directory `path`, one dict per epoch; also while it is being written."""
-    lines = _metrics_lines(Path(path))
-    # most lines have nothing to restore, and looking at each of their values takes longer than parsing them
-    return [restore(metrics) if any(word in line for word in NON_FINITE) else metrics for line, metrics in lines]
+    path = Path(path)
+    return [_parse_line(path, number, line) for number, line in enumerate(_finished_lines(path))]
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Nobody trains in the run directory meanwhile; refused if somebody does."""
+    with RunDirectory(path, _lock(path)):
+        yield
 
 
 def _lock(path: Path) -> int:
     """An exclusive lock that the system releases when this process ends, however it ends."""
-    descriptor = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        raise RunDirectoryError(why_not_written(path / LOCK, error)) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -165,19 +205,21 @@ def _lock(path: Path) -> int:
     return descriptor
 
 
-def _metrics_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each line of the metrics and what it says; not a last line without its end, which a crash or a writer left."""
+def _finished_lines(path: Path) -> list[bytes]:
+    """The lines of the metrics; not a last one without its end, which a crash or a writer left."""
     try:
-        text = (path / METRICS).read_text()
+        content = (path / METRICS).read_bytes()
     except FileNotFoundError:
         read_config(path)  # explains what is wrong, unless this is a run before its first epoch
-        return
-    for number, line in enumerate(text.splitlines(keepends=True), 1):
-        if line.endswith("\n"):
-            try:
-                yield line, json.loads(line)
-            except ValueError as error:
-                raise RunDirectoryError(f"{path / METRICS}, line {number} is not JSON ({error})") from error
+        return []
+    except OSError as error:
+        raise RunDirectoryError(f"cannot read {path / METRICS} ({error.strerror})") from error
+    return [line + b"\n" for line in content.split(b"\n")[:-1]]
+
+
+def _parse_line(path: Path, index: int, line: bytes) -> dict[str, Any]:
+    where = f"{path / METRICS}, line {index + 1}"
+    return require_fields(parse_json(line, where), {}, where)
 
 
 def _remove(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
+import os
 import platform
 import subprocess
 import uuid
@@ -34,13 +35,34 @@ def versions() -> dict[str, str | None]:
 
 
 def _git_revision() -> dict[str, Any] | None:
-    """The revision of the repository that the current directory is in, and whether tracked files differ from it."""
+    """The revision of the repository that the current directory is in, and whether tracked files differ from it.
+
+    The repository may be anybody's, and nothing that it brings may run. What differs is None (unknown) where git would
+    ask commands of the repository's own to find out.
+    """
     try:
         revision = _git("rev-parse", "HEAD").strip()
-        return {"revision": revision, "dirty": bool(_git("status", "--porcelain", "--untracked-files=no"))}
+        dirty = None if _has_filters() else bool(_git("status", "--porcelain", *_TRACKED_FILES_HERE))
+        return {"revision": revision, "dirty": dirty}
     except (OSError, subprocess.SubprocessError):
         return None
 
 
+_TRACKED_FILES_HERE = ("--untracked-files=no", "--ignore-submodules=all")
+_NO_COMMANDS = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_NO_FETCHING = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_TERMINAL_PROMPT": "0"}
+
+
+def _has_filters() -> bool:
+    """Whether the repository itself, not the user's own configuration, has commands for the content of files."""
+    settings = _git("config", "--show-scope", "--name-only", "--list").splitlines()
+    scopes = (line.split("\t", 1) for line in settings)
+    return any(scope in ("local", "worktree") and name.startswith("filter.") for scope, name in scopes)
+
+
 def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, timeout=10).stdout
+    command = ["git", *_NO_COMMANDS, *arguments]
+    environment = os.environ | _NO_FETCHING
+    return subprocess.run(
+        command, capture_output=True, text=True, errors="replace", check=True, timeout=10, env=environment
+    ).stdout

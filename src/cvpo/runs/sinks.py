@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from cvpo.errors import Unavailable
 from cvpo.runs.directory import RunDirectory
 
 
@@ -23,7 +24,7 @@ def check_sinks(tensorboard: bool, wandb: bool) -> None:
     """Refuse what is not installed, before a run is begun."""
     for wanted, module, what in ((tensorboard, "tensorboard", "TensorBoard"), (wandb, "wandb", "Weights & Biases")):
         if wanted and importlib.util.find_spec(module) is None:
-            raise ImportError(f"{what} needs an extra, cvpo[{module}]; in a clone: pip install '.[{module}]'")
+            raise Unavailable(f"{what} needs an extra, cvpo[{module}]; in a clone: pip install '.[{module}]'")
 
 
 class TensorBoardSink:

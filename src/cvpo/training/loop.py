@@ -18,6 +18,7 @@ import numpy as np
 
 from cvpo.algorithms.base import Scalars, Spec, Transition
 from cvpo.algorithms.config import LoopConfig
+from cvpo.algorithms.constraint import measured_cost
 from cvpo.envs.adapter import Environments
 from cvpo.envs.rollout import Diverged, Progress, collect, episode_statistics, evaluate_policy
 from cvpo.metric_names import per_cost
@@ -194,7 +195,13 @@ class Loop:
             f"{prefix}/length": float(length.mean()),
             **self._per_cost(f"{prefix}/cost", costs.mean(0)),
             **self._per_cost(f"{prefix}/cost_std", costs.std(0)),
+            **self._constrained(f"{prefix}/constrained_cost", costs),
         }
+
+    def _constrained(self, name: str, costs: np.ndarray) -> Metrics:
+        """The statistic that the limit is on, if that is not the mean."""
+        constraint = getattr(self._config, "constraint", "mean")
+        return {} if constraint == "mean" else self._per_cost(name, measured_cost(constraint, costs))
 
     def _per_cost(self, name: str, values: Any) -> Metrics:
         """One value as `name`, several as `name_0`, `name_1`, ..."""

@@ -11,13 +11,14 @@ from typing import Any
 
 from cvpo.algorithms.base import Spec
 from cvpo.metric_names import cost_names
+from cvpo.runs.trust import trust_flag
 
 
 def resume_hint(path: Path, source: str | None) -> str:
     """A command to paste, or a call where no command can make the environment."""
     if source is None:
         return f"resume with: cvpo.train(..., run_dir={str(path)!r}, resume=True)"
-    return f"resume with: cvpo train --resume {shlex.quote(str(path))}"
+    return f"resume with: cvpo train --resume {shlex.quote(str(path))}{trust_flag(source)}"
 
 
 def stopped(signal_name: str, epoch: int, saved: int, hint: str) -> str:
@@ -42,8 +43,8 @@ def summary(metrics: Mapping[str, Any], spec: Spec, path: Path, source: str | No
     if source is None:
         lines.append(f"next: cvpo.evaluate({str(path)!r}, env), or: cvpo report {run}")
     else:
-        lines.append(f"next: cvpo evaluate {run}")
-        lines += [f"      cvpo {command} {run}" for command in ("render", "report")]
+        trust = trust_flag(source)
+        lines += [f"next: cvpo evaluate {run}{trust}", f"      cvpo render {run}{trust}", f"      cvpo report {run}"]
     return lines
 
 

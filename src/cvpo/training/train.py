@@ -26,7 +26,7 @@ from cvpo.policies.files import Which
 from cvpo.policies.policy import Policy, load
 from cvpo.presets import make_config
 from cvpo.runs.atomic import write_text
-from cvpo.runs.directory import CONFIG, ERROR, RunDirectory, RunDirectoryError, read_config, read_metrics
+from cvpo.runs.directory import CONFIG, ERROR, TENSORBOARD, RunDirectory, RunDirectoryError, read_config, read_metrics
 from cvpo.runs.sinks import Sink, TensorBoardSink, WandbSink, check_sinks
 from cvpo.tasks.table import find_task
 from cvpo.training import compute, messages
@@ -83,7 +83,7 @@ def train(
     entry = lookup(algorithm)
     env = as_source(env)
     steps, seed = check_numbers(steps, seed)
-    settings = config if isinstance(config, LoopConfig) else make_config(algorithm, preset, config, env)
+    settings = config if isinstance(config, LoopConfig) else make_config(algorithm, preset, config)
     if type(settings) is not entry.config:
         ours, theirs = (f"{kind.__module__}.{kind.__qualname__}" for kind in (entry.config, type(settings)))
         raise BadValue(f"{algorithm} takes {ours}, got {theirs}")
@@ -228,7 +228,7 @@ def make_sinks(directory: RunDirectory, tensorboard: bool, wandb: str | None) ->
     def make(after_steps: int) -> list[Sink]:
         sinks: list[Sink] = []
         if tensorboard:
-            sinks.append(TensorBoardSink(directory.path / "tensorboard", after_steps))
+            sinks.append(TensorBoardSink(directory.path / TENSORBOARD, after_steps))
         if wandb is not None:
             sinks.append(WandbSink(directory, wandb))
         return sinks

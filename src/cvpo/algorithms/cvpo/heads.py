@@ -46,12 +46,14 @@ class Head(NamedTuple):
 def make_head(config: Config, spec: Spec) -> Head:
     if spec.discrete:
         return categorical_head(spec, config.hidden)
-    return gaussian_head(spec, config.hidden, config.full_covariance, config.initial_scale)
+    return gaussian_head(spec, config.hidden, config.full_covariance, config.initial_scale, config.min_scale)
 
 
-def gaussian_head(spec: Spec, hidden: Sequence[int], full_covariance: bool, initial_scale: float) -> Head:
+def gaussian_head(
+    spec: Spec, hidden: Sequence[int], full_covariance: bool, initial_scale: float, min_scale: float
+) -> Head:
     def distribution(params: Params, obs: jax.Array) -> Gaussian:
-        return networks.gaussian_apply(params, obs, spec.action_size, initial_scale)
+        return networks.gaussian_apply(params, obs, spec.action_size, initial_scale, min_scale)
 
     def act(params: Params, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
         policy = distribution(params, obs)

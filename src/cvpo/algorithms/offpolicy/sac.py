@@ -118,7 +118,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             critics=critic_state,
             actor=optax.apply_updates(state.actor, step),
             optimizer=opt_state,
-            penalty=penalty.observe_critic(state.penalty, q_costs),
+            penalty=penalty.observe_critic(state.penalty, critic_state.units, q_costs),
         )
         if config.automatic_temperature:
             # Gradient of log α · (entropy - target): too little entropy raises the temperature.
@@ -130,7 +130,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             "policy/loss": value,
             "policy/entropy": -log_prob,
             "policy/temperature": temperature,
-            **lagrangian.value_info(q_reward, q_costs),
+            **lagrangian.value_info(critic_state.units, q_reward, q_costs),
             **penalty.info(new.penalty),
         }
         return new, UpdateMetrics(info)

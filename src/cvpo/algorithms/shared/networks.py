@@ -46,13 +46,15 @@ def gaussian_init(key: jax.Array, obs_size: int, action_size: int, hidden: Seque
     return mlp_init(key, (obs_size, *hidden, action_size + scales), last_scale=0.01)
 
 
-def gaussian_apply(params: MLP, obs: jax.Array, action_size: int, initial_scale: float) -> Gaussian:
+def gaussian_apply(
+    params: MLP, obs: jax.Array, action_size: int, initial_scale: float, min_scale: float = MIN_SCALE
+) -> Gaussian:
     """A normal whose mean lies in [-1, 1] and whose Cholesky factor is `initial_scale` times the identity at first."""
     out = mlp_apply(params, obs)
     mean, raw = jnp.tanh(out[..., :action_size]), out[..., action_size:]
     # softplus is shifted so that a zero output means the initial scale
-    shift = jnp.log(jnp.expm1(initial_scale))
-    diagonal = jax.nn.softplus(raw[..., :action_size] + shift) + MIN_SCALE
+    shift = jnp.log(jnp.expm1(initial_scale - min_scale))
+    diagonal = jax.nn.softplus(raw[..., :action_size] + shift) + min_scale
     tril = diagonal[..., :, None] * jnp.eye(action_size)
     if raw.shape[-1] > action_size:
         rows, columns = jnp.tril_indices(action_size, -1)

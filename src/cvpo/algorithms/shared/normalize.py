@@ -64,7 +64,9 @@ def scale(moments: Moments, obs: jax.Array) -> jax.Array:
 def scaling(moments: Moments) -> tuple[jax.Array, jax.Array]:
     """Mean [D] and deviation [D] that observations are scaled by."""
     variance = moments.square / jnp.maximum(moments.rows, 1)
-    return moments.mean, jnp.where(variance > 1e-12, jnp.sqrt(variance), 1.0)
+    # A component that never varied, up to the rounding of its mean, says nothing: whatever it is, it becomes 0.
+    varied = variance > (1e-6 * moments.mean) ** 2
+    return moments.mean, jnp.where(varied, jnp.sqrt(variance), jnp.finfo(variance.dtype).max)
 
 
 def merge(moments: Moments, rows: jax.Array) -> Moments:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from cvpo.errors import UserError
 
 CAN_PIN = hasattr(os, "sched_setaffinity")  # not on macOS
 
@@ -28,12 +31,11 @@ class CoreClaim:
         self.cores: set[int] = set()
         if not CAN_PIN:
             return
-        directory = Path(tempfile.gettempdir()) / f"cvpo-cores-{os.getuid()}"
-        directory.mkdir(exist_ok=True)
+        directory = _lock_directory()
         everything = os.sched_getaffinity(0)
         for core in sorted(everything):
             if len(self.cores) < count:
-                lock = os.open(directory / str(core), os.O_RDWR | os.O_CREAT, 0o600)
+                lock = os.open(directory / str(core), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
@@ -62,3 +64,15 @@ class CoreClaim:
         for lock in self._locks:
             os.close(lock)
         self._locks = []
+
+
+def _lock_directory() -> Path:
+    """Where the locks of this user's processes are. Anybody may write beside it, so it must be ours, and no link."""
+    path = Path(tempfile.gettempdir()) / f"cvpo-cores-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise UserError(f"{path} is not a directory of yours; remove it, or set TMPDIR to a directory of your own")
+    path.chmod(0o700)
+    return path

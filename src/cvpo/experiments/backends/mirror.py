@@ -6,13 +6,14 @@ checkpoints are read first and written last: whatever a copy has of them, it has
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from cvpo.runs.atomic import UNFINISHED, write_file
+from cvpo.runs.directory import CHECKPOINTS, LOCK
+
 Stamp = tuple[int, int]  # when a file was last written, and its size
-_STAYS = (".lock",)
 
 
 class Changes(NamedTuple):
@@ -24,7 +25,7 @@ class Changes(NamedTuple):
 
 def collect_changes(directory: Path, known: Mapping[str, Stamp]) -> tuple[Changes, dict[str, Stamp]]:
     """The files that are not as `known`, and the stamps of all files."""
-    checkpoints = directory / "checkpoints"
+    checkpoints = directory / CHECKPOINTS
     found = list(checkpoints.glob("*"))
     found += [path for path in directory.rglob("*") if path.parent != checkpoints]
     names = [str(path.relative_to(directory)) for path in found if path.is_file() and _travels(path)]
@@ -46,13 +47,11 @@ def apply_changes(directory: Path, changes: Changes) -> None:
     for name, content in changes.files.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(path.name + ".unfinished")
-        unfinished.write_bytes(content)
-        os.replace(unfinished, path)
+        write_file(path, content)
     for path in directory.rglob("*"):
         if path.is_file() and _travels(path) and str(path.relative_to(directory)) not in changes.names:
             path.unlink()
 
 
 def _travels(path: Path) -> bool:
-    return path.name not in _STAYS and path.suffix != ".unfinished"
+    return path.name != LOCK and path.suffix != UNFINISHED

@@ -34,8 +34,12 @@ class LocalPool:
             self._read(status)
         for status in self._statuses:
             if status.state == "waiting" and len(self._running) < self.concurrency:
-                status.state = "running"
-                self._running.append((status, WorkerProcess(status.directory, self._cores)))
+                try:
+                    self._running.append((status, WorkerProcess(status.directory, self._cores)))
+                except OSError as error:
+                    status.fail(f"its process could not be started: {error}")
+                else:
+                    status.state = "running"
 
     def stop(self) -> None:
         for _, process in self._running:
@@ -45,7 +49,10 @@ class LocalPool:
 
     def _read(self, status: Status) -> None:
         metrics = status.directory / METRICS
-        size = metrics.stat().st_size if metrics.exists() else 0
+        try:
+            size = metrics.stat().st_size
+        except OSError:
+            size = 0
         if self._sizes.get(metrics) != size:
             self._sizes[metrics] = size
             status.latest = latest_metrics(status.directory)

@@ -15,9 +15,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from cvpo.errors import BadValue, Unavailable
 from cvpo.experiments.backends.mirror import Changes, apply_changes, collect_changes
 from cvpo.experiments.backends.worker_process import WorkerProcess
 from cvpo.experiments.status import Status, latest_metrics
+from cvpo.runs.array_file import SUFFIX
+from cvpo.runs.atomic import why_not_written
+from cvpo.runs.directory import CHECKPOINTS
 
 TOKEN = ".sweep-token"
 POLL_SECONDS = 1.0
@@ -40,7 +44,7 @@ class RayCluster:
     ) -> None:
         self._ray = import_ray()
         if address.startswith("ray://"):
-            raise ValueError(
+            raise BadValue(
                 f"tasks cannot stream their results through Ray Client, got {address}; start the sweep on a machine of "
                 "the cluster (ray job submit does so from anywhere) with --ray auto"
             )
@@ -72,7 +76,13 @@ class RayCluster:
             status = self._submitted[stream]
             event = self._next(stream)
             if event.changes is not None:
-                apply_changes(status.directory, event.changes)
+                try:
+                    apply_changes(status.directory, event.changes)
+                except OSError as error:
+                    del self._submitted[stream]
+                    self._cancel(stream)
+                    status.fail(why_not_written(status.directory, error))
+                    continue
             status.latest = event.latest or status.latest
             if event.kind == "running":
                 status.state = "running"
@@ -91,9 +101,12 @@ class RayCluster:
 
     def stop(self) -> None:
         for stream in self._submitted:
-            with contextlib.suppress(self._ray.exceptions.RayError):
-                self._ray.cancel(stream)
+            self._cancel(stream)
         self.close()
+
+    def _cancel(self, stream: Any) -> None:
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            self._ray.cancel(stream)
 
     def close(self) -> None:
         (self._output / TOKEN).unlink(missing_ok=True)
@@ -133,7 +146,7 @@ def train_remotely(
                 return
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cvpo-run-")))
             apply_changes(directory, import_ray().get(files[0]))
-        process = WorkerProcess(directory, cores)
+        process = WorkerProcess(directory, cores, temporary=not shared)
         stack.callback(process.stop)
         yield Event("running", latest=latest_metrics(directory))
         _, sent = collect_changes(directory, {})
@@ -153,12 +166,12 @@ def train_remotely(
 
 
 def _newest_checkpoint(directory: Path) -> str:
-    return max((path.name for path in (directory / "checkpoints").glob("epoch-*.safetensors")), default="")
+    return max((path.name for path in (directory / CHECKPOINTS).glob(f"epoch-*{SUFFIX}")), default="")
 
 
 def import_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise ImportError("Ray needs an extra, cvpo[ray]; in a clone: pip install '.[ray]'") from error
+        raise Unavailable("Ray needs an extra, cvpo[ray]; in a clone: pip install '.[ray]'") from error
     return ray

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from cvpo.experiments.backends.cores import CoreClaim
-from cvpo.runs.directory import ERROR
+from cvpo.runs.directory import ERROR, WORKER_LOG
 
-LOG = "worker.log"
 GRACE_SECONDS = 30  # to the next point at which a run can be left; compiling may take that long
+
+
+RAISED = 3
+"""The worker's exit code after an error of the run itself, which another attempt would meet again."""
 
 
 class Outcome(NamedTuple):
@@ -24,18 +27,27 @@ class Outcome(NamedTuple):
 
 
 class WorkerProcess:
-    """A process that trains the run whose spec.json is in `directory`, on cores of its own."""
+    """A process that trains the run whose spec.json is in `directory`, on cores of its own.
 
-    def __init__(self, directory: Path, cores: int) -> None:
+    temporary: the directory is a copy, of no use when the process that starts this one is gone.
+    """
+
+    def __init__(self, directory: Path, cores: int, temporary: bool = False) -> None:
         self._directory = directory
         (directory / ERROR).unlink(missing_ok=True)
         self._claim = CoreClaim(cores)
-        command = [sys.executable, "-m", "cvpo.experiments.backends.worker", str(directory)]
-        with self._claim.inherited(), (directory / LOG).open("ab") as log:
-            # A session of its own: a Ctrl-C in the terminal is for the sweep, which then ends its workers in order.
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
-            )
+        # -P: `-m` alone would put the current directory before everything that is installed
+        command = [sys.executable, "-P", "-m", "cvpo.experiments.backends.worker", str(directory)]
+        command += ["--temporary"] if temporary else []
+        try:
+            with self._claim.inherited(), (directory / WORKER_LOG).open("ab") as log:
+                # A session of its own: a Ctrl-C in the terminal is for the sweep, which then ends its workers in order.
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+                )
+        except OSError:
+            self._claim.release()
+            raise
 
     def poll(self) -> Outcome | None:
         """How it ended; None while it runs."""
@@ -45,8 +57,9 @@ class WorkerProcess:
         self._release()
         if code == 0:
             return Outcome("done")
-        if (self._directory / ERROR).exists():
-            return Outcome("failed", (self._directory / ERROR).read_text())
+        if code == RAISED:
+            error = self._directory / ERROR
+            return Outcome("failed", error.read_text() if error.exists() else f"an error{self._end_of_log(30)}")
         cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return Outcome("died", f"{cause}{self._end_of_log()}")
 
@@ -73,5 +86,5 @@ class WorkerProcess:
             self._process.stdin.close()
 
     def _end_of_log(self, lines: int = 10) -> str:
-        text = (self._directory / LOG).read_text(errors="replace").strip()
+        text = (self._directory / WORKER_LOG).read_text(errors="replace").strip()
         return ". The end of its output:\n" + "\n".join(text.splitlines()[-lines:]) if text else ""
