@@ -164,9 +164,9 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
             last = jnp.where(batch.ended.any(1), batch.ended.argmax(1), length - 1)
             rows = jnp.arange(size)
             next_value = following(merged(expect(params, batch.next_obs[rows, last])), batch.terminated[rows, last])
-            spread = jnp.broadcast_to(next_value[..., None], (2 + m, size, length))
+            bootstrapped = jnp.broadcast_to(next_value[..., None], (2 + m, size, length))
             sums = jax.vmap(lambda s, v: returns.n_step_target(s, v, never, batch.ended, config.gamma))
-            return sums(signal, spread)
+            return sums(signal, bootstrapped)
 
         def unflat(x: jax.Array) -> jax.Array:
             return merged(x).reshape(1 + m, size, length)
@@ -186,7 +186,7 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
 
     def first_units(units: Units, batch: Transition) -> Units:
         """Units for signals that have none yet, from how the signal itself varies."""
-        signal = signals(batch).reshape(1 + m, -1)
+        signal = signals(learned_steps(config, batch))
         return units._replace(scale=jnp.where(units.scale > 0, units.scale, signal.std(1)))
 
     def refined(units: Units, goal: jax.Array) -> tuple[Units, jax.Array]:
