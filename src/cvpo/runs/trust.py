@@ -12,6 +12,9 @@ class UntrustedCode(UserError, RuntimeError):
     """A file names a module, and nobody who runs this program has said that it may be imported."""
 
 
+REMOTE = "remote:"  # begins the text of an environment that another interpreter runs
+
+
 def module_of(source: str) -> str:
     """The module that making an environment of this name imports, or "". A description in JSON imports none."""
     return "" if source.startswith("{") else source.rpartition(":")[0]
@@ -28,6 +31,8 @@ def require_trust(source: str, found_in: str | Path, trust: bool, python: str | 
     A task or a registered id imports nothing. "module:id" imports the module: that needs `trust`, or a caller who has
     imported it already. An interpreter that the file names, `python`, needs `trust` in any case.
     """
+    if source.startswith(REMOTE):
+        python = source.removeprefix(REMOTE)
     if python is not None and not trust:
         raise UntrustedCode(
             f"{found_in} was trained with an environment in another interpreter, {python!r}, which would be started. "
