@@ -20,9 +20,9 @@ import numpy as np
 from cvpo.algorithms.base import Spec
 from cvpo.algorithms.cvpo.heads import make_head
 from cvpo.algorithms.offpolicy.critics import make_critics
+from cvpo.algorithms.registry import build
 from cvpo.algorithms.shared.normalize import scale
 from cvpo.envs.rollout import collect, make_act
-from cvpo.policies.policy import build
 from cvpo.presets import make_config
 from cvpo.runs.checkpoint import CheckpointStore
 from cvpo.runs.directory import read_config
@@ -90,7 +90,8 @@ def main() -> None:
 
         def mean_value(actions: jax.Array) -> jax.Array:
             reward, costs = critics.combine(critics.values(state.critics.target, obs, actions))
-            return jnp.concatenate([reward[None], costs]).mean(-1)
+            units = state.critics.units
+            return units.level[:, None] + units.scale[:, None] * jnp.concatenate([reward[None], costs]).mean(-1)
 
         value = mean_value(around)
         return mean_value(action[:, None]) - value, value

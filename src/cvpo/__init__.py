@@ -11,6 +11,7 @@ from cvpo.tasks import TASKS
 
 if TYPE_CHECKING:
     from cvpo.algorithms.cvpo.estep.solve import EStep, solve_estep
+    from cvpo.envs.sources import remote
     from cvpo.policies.evaluate import evaluate
     from cvpo.policies.policy import Policy, load
     from cvpo.policies.render import render
@@ -18,7 +19,19 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["TASKS", "EStep", "Policy", "Run", "UserError", "evaluate", "load", "render", "solve_estep", "train"]
+__all__ = [
+    "TASKS",
+    "EStep",
+    "Policy",
+    "Run",
+    "UserError",
+    "evaluate",
+    "load",
+    "remote",
+    "render",
+    "solve_estep",
+    "train",
+]
 
 # Loaded on first use: reading a report or listing tasks should not wait for JAX.
 _HOME = {
@@ -27,6 +40,7 @@ _HOME = {
     "Run": "cvpo.training.train",
     "evaluate": "cvpo.policies.evaluate",
     "load": "cvpo.policies.policy",
+    "remote": "cvpo.envs.sources",
     "render": "cvpo.policies.render",
     "solve_estep": "cvpo.algorithms.cvpo.estep.solve",
     "train": "cvpo.training.train",

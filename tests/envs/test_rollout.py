@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from cvpo.algorithms.base import Spec
+from cvpo.algorithms.registry import build
 from cvpo.envs.rollout import make_act
-from cvpo.policies.policy import build
 from cvpo.presets import make_config
 
 SPEC = Spec(obs_size=3, action_size=2, discrete=False, cost_limits=(1.0,), episode_length=4)

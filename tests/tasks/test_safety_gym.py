@@ -42,8 +42,8 @@ def test_another_version_of_a_task_is_not_found():
 
 SIZES = {
     "Goal0": (28, 40), "Goal1": (60, 72), "Goal2": (60, 72), "Button0": (44, 56), "Button1": (76, 88),
-    "Button2": (76, 88), "Push0": (44, 56), "Push1": (76, 88), "Push2": (76, 88), "Circle0": (28, 40), "Circle1": (28, 40),
-    "Circle2": (28, 40), "Run0": (12, 24),
+    "Button2": (76, 88), "Push0": (44, 56), "Push1": (76, 88), "Push2": (76, 88), "Circle0": (28, 40),
+    "Circle1": (28, 40), "Circle2": (28, 40), "Run0": (12, 24),
 }  # fmt: skip
 
 

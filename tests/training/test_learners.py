@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cvpo.algorithms.base import Spec, Transition
+from cvpo.algorithms.registry import build
 from cvpo.errors import BadValue
-from cvpo.policies.policy import build
 from cvpo.presets import make_config
 from cvpo.training import replay
 from cvpo.training.learners import OffPolicyLearner, OnPolicyLearner, make_learner

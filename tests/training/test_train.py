@@ -18,7 +18,7 @@ from toys import Bandit, Menu
 import cvpo
 from cvpo import cli
 from cvpo.algorithms.offpolicy import sac
-from cvpo.envs.adapter import BadEnvironment
+from cvpo.envs.errors import BadEnvironment
 from cvpo.envs.rollout import Diverged
 from cvpo.errors import BadValue, UserError
 from cvpo.policies.render import render
@@ -221,8 +221,9 @@ def test_the_policy_keeps_its_normalizer(tmp_path):
     metrics = run.metrics()[-1]
     assert np.isfinite(metrics["eval/reward"])
     arrays = load_file(run.path / "policy" / "policy.safetensors")
-    counts = [a for a in arrays.values() if a.shape == ()]
-    assert counts == [80.0]  # every step of the run was seen
+    # what Bandit shows is uniform on [-1, 1], and every step of the run was seen
+    np.testing.assert_allclose(arrays["observation/mean"], 0.0, atol=0.25)
+    np.testing.assert_allclose(arrays["observation/deviation"], 3**-0.5, atol=0.15)
     assert policy(np.zeros(2)).shape == (1,)
 
 
@@ -450,3 +451,125 @@ def test_a_full_disk_leaves_the_previous_checkpoint(tmp_path, monkeypatch):
     saved = [path.name for path in (tmp_path / "run" / "checkpoints").glob("epoch-*")]
     assert saved
     assert len(bandit(tmp_path, steps=400, resume=True).metrics()) == 20
+
+
+# What is kept of an error, of memory, and of a stop before the first epoch -------------------------------------------
+
+
+def test_a_bug_in_an_environment_keeps_its_traceback_and_the_run_keeps_its_epochs(tmp_path):
+    class Explodes(Bandit):
+        count = 0
+
+        def step(self, action):
+            Explodes.count += 1
+            if Explodes.count > 90:
+                raise ZeroDivisionError("the simulator exploded")
+            return super().step(action)
+
+    def train(**options):
+        config = TINY | {"episode_length": 10}
+        return cvpo.train(Explodes, steps=100, cost_limit=3.0, run_dir=tmp_path, quiet=True, config=config, **options)
+
+    with pytest.raises(ZeroDivisionError, match="the simulator exploded"):
+        train()
+    text = (tmp_path / "error.txt").read_text()
+    assert 'raise ZeroDivisionError("the simulator exploded")' in text and "test_train.py" in text
+    assert len(cvpo.Run(tmp_path).metrics()) == 2
+    Explodes.count = -1000
+    assert len(train(resume=True).metrics()) == 5
+    assert not (tmp_path / "error.txt").exists()  # it spoke of an earlier process
+
+
+def test_a_stop_is_no_error(tmp_path):
+    class Stops(Bandit):
+        count = 0
+
+        def step(self, action):
+            Stops.count += 1
+            if Stops.count == 90:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().step(action)
+
+    with pytest.raises(SystemExit) as caught:
+        cvpo.train(
+            Stops, steps=10**6, cost_limit=3.0, run_dir=tmp_path, quiet=True, config=TINY | {"episode_length": 10}
+        )
+    assert caught.value.code == 143
+    assert not (tmp_path / "error.txt").exists() and len(cvpo.Run(tmp_path).metrics()) >= 2
+
+
+def test_resuming_to_fewer_steps_says_that_there_is_nothing_to_do(tmp_path, capsys):
+    bandit(tmp_path, steps=60)
+    run = bandit(tmp_path, steps=20, resume=True, quiet=False)
+    out = capsys.readouterr().out
+    assert "the run has 60 steps already; to train on, ask for more than that" in out
+    assert len(run.metrics()) == 3 and len(bandit(tmp_path, steps=80, resume=True).metrics()) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 2.5}, "steps must be a whole number, got 2.5"),
+        ({"steps": "100"}, "steps must be a whole number, got '100'"),
+        ({"steps": None}, "steps must be a whole number, got None"),
+        ({"seed": 0.5}, "seed must be a whole number, got 0.5"),
+        ({"cost_limit": "low"}, "cost_limit must be a number, or one for each constraint, got 'low'"),
+    ],
+)
+def test_numbers_that_are_none(tmp_path, options, message):
+    with pytest.raises(BadValue, match=message):
+        bandit(tmp_path, **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_numpys_numbers_are_numbers(tmp_path):
+    config = TINY | {"episode_length": np.int64(10), "batch_size": np.int32(16), "hidden": np.array([8])}
+    run = bandit(tmp_path, steps=np.int64(40), seed=np.uint8(1), cost_limit=np.float32(3.0), config=config)
+    assert len(run.metrics()) == 2
+    saved = read_config(run.path)
+    assert saved["config"]["batch_size"] == 16 and saved["config"]["hidden"] == [8] and saved["seed"] == 1
+
+
+def test_a_ctrl_c_during_start_up_is_not_lost(tmp_path):
+    """It comes while Python imports JAX, for one, where exceptions may be swallowed."""
+    script = f"""
+import sys, os, signal
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "jax":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from cvpo.cli import main
+main(["train", "Car-Circle", "--steps", "300", "--run-dir", {str(tmp_path / "run")!r}])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 130, done.stderr
+    assert "stopping after this step" in done.stdout + done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["cvpo", "ppo-lag"])
+def test_memory_stays_where_it_is(tmp_path, algorithm):
+    """500 epochs grow a process by less than 5 MB once everything is compiled and the replay is full."""
+    script = f"""
+import sys; sys.path.insert(0, {os.path.dirname(os.path.dirname(__file__))!r})
+import gc, cvpo
+from toys import Bandit
+from cvpo.training.display import Display
+
+page, sizes = __import__("resource").getpagesize(), []
+shown = Display.epoch
+def epoch(self, metrics):
+    shown(self, metrics)
+    gc.collect()
+    sizes.append(int(open("/proc/self/statm").read().split()[1]) * page / 2**20)
+Display.epoch = epoch
+config = {{"episode_length": 10, "envs": 2, "hidden": (8,), "eval_every": 10, "eval_episodes": 1}}
+if {algorithm!r} == "cvpo":
+    config |= {{"batch_size": 16, "particles": 4, "update_ratio": 0.05, "replay_capacity": 400}}
+cvpo.train(Bandit, {algorithm!r}, steps=20 * 600, cost_limit=3.0, run_dir={str(tmp_path)!r}, config=config, quiet=True)
+print(max(sizes[-100:]) - max(sizes[:100]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 5.0

@@ -76,6 +76,13 @@ class UpdateMetrics(NamedTuple):
         return {name: total / updates for name, total in self.mean.items()} | self.maximum
 
 
+class Portable(NamedTuple):
+    """A policy's parameters by names, and a description in JSON's types of how to act by them: docs/policy_file.md."""
+
+    description: dict[str, Any]
+    arrays: dict[str, jax.Array]
+
+
 class Algorithm(NamedTuple):
     """A learner as pure functions over one state; all are traced by JAX.
 
@@ -86,6 +93,7 @@ class Algorithm(NamedTuple):
     update(state, batch, key) -> (state, metrics)  off-policy: batch is Transition [B] (or [B, n]), called many times
                                    an epoch; on-policy: batch is the rollout [H, N], called once an epoch
     describe() -> str              one line for the start of a run, may be empty
+    portable(params) -> Portable   the same parameters for what acts without JAX: the policy file
     """
 
     init: Callable[[Key], State]
@@ -94,11 +102,17 @@ class Algorithm(NamedTuple):
     update: Callable[[State, Transition, Key], tuple[State, UpdateMetrics]]
     observe: Callable[[State, Transition], State] = lambda state, rollout: state
     describe: Callable[[], str] = lambda: ""
+    portable: Callable[[Params], Portable] | None = None
 
 
 def in_first_episode(ended: Any) -> Any:
     """Which steps [H, N] are of their environment's first episode in a rollout; of NumPy's arrays or JAX's."""
     return ended.cumsum(0) - ended == 0
+
+
+def first_episode_costs(rollout: Transition) -> jax.Array:
+    """Costs [N, m] of each environment's first episode, which is whole."""
+    return (rollout.costs * in_first_episode(rollout.ended)[..., None]).sum(0)
 
 
 def first_episode_means(rollout: Transition, values: jax.Array) -> jax.Array:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
+from cvpo.algorithms.constraint import parse_constraint
 from cvpo.errors import BadValue, did_you_mean
 
 # How the command's help sorts the settings, everyday ones first.
@@ -50,6 +51,10 @@ class LoopConfig:
     """Run the environments in processes of their own (the built-in tasks use threads instead)."""
     threads: int = setting(1, "environment")
     """Threads that step the built-in tasks."""
+    python: str | None = setting(None, "environment")
+    """Run the environments with this Python interpreter, which needs NumPy and the environment's packages only."""
+    env_timeout: float | None = setting(None, "environment")
+    """Seconds to wait for an environment's answer; without it 300 for one in a process, and no limit for others."""
     hidden: tuple[int, ...] = setting((256, 256), "training")
     """Widths of the hidden layers of every network."""
     gamma: float = setting(0.99, "training")
@@ -65,6 +70,8 @@ class LoopConfig:
         require_at_least(self, 1, "envs", "eval_episodes", "eval_every", "threads")
         if self.episode_length is not None:
             require_at_least(self, 1, "episode_length")
+        if self.env_timeout is not None:
+            require_positive(self, "env_timeout")
         require_between(self, 0.0, 1.0, "gamma")
         if not self.hidden or min(self.hidden) < 1:
             raise BadValue(f"hidden must name at least one layer of width >= 1, got {self.hidden}")
@@ -85,9 +92,8 @@ class OffPolicyConfig(LoopConfig):
     """Transitions in a gradient step."""
     update_ratio: float = setting(0.25, "training")
     """Gradient steps per environment step."""
-    replay_capacity: int = setting(50_000, "training")
-    """Environment steps kept, rounded down to whole epochs; few, as what older policies did misleads sums over several
-    steps."""
+    replay_capacity: int = setting(200_000, "training")
+    """Environment steps kept, rounded down to whole epochs."""
     random_epochs: int = setting(0, "training")
     """Epochs at the start that act uniformly at random."""
     noiseless_envs: int = setting(0, "training")
@@ -96,9 +102,9 @@ class OffPolicyConfig(LoopConfig):
     """Step size of the critics' optimiser (Adam)."""
     polyak: float = setting(0.99, "critics")
     """Weight of the old target in each averaging step."""
-    n_step: int = setting(8, "critics")
+    n_step: int = setting(4, "critics")
     """Steps summed before a critic's target bootstraps; with `retrace`, steps in a sequence."""
-    retrace: bool = setting(False, "critics")
+    retrace: bool = setting(True, "critics")
     """Correct the sums by Retrace(λ) for what the policy would do now, and learn from every step of a sequence."""
 
     @property
@@ -109,8 +115,8 @@ class OffPolicyConfig(LoopConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least(self, 1, "batch_size", "replay_capacity", "n_step")
-        if self.retrace and not 2 <= self.n_step <= self.batch_size:
-            raise BadValue(f"retrace needs 2 <= n_step <= batch_size = {self.batch_size}, got n_step = {self.n_step}")
+        if self.retrace and self.n_step > self.batch_size:
+            raise BadValue(f"retrace needs n_step <= batch_size = {self.batch_size}, got n_step = {self.n_step}")
         require_at_least(self, 0, "random_epochs")
         require_between(self, 0, self.envs, "noiseless_envs")
         require_between(self, 0.0, 1.0, "polyak")
@@ -132,6 +138,16 @@ class OnPolicyConfig(LoopConfig):
         super().__post_init__()
         require_between(self, 0.0, 1.0, "gae_lambda", "cost_gae_lambda")
         require_positive(self, "value_learning_rate")
+
+
+def require_constraint(config: Any) -> None:
+    """Refuse a constraint that is none, or one of a statistic that no critic estimates."""
+    require_at_least(config, 2, "constraint_episodes")
+    if parse_constraint(config.constraint).kind != "mean" and config.cost_signal != "measured":
+        raise BadValue(
+            f"constraint {config.constraint} is on measured episodes, got cost_signal {config.cost_signal}; "
+            "set cost_signal measured"
+        )
 
 
 def require_at_least(config: Any, low: float, *names: str) -> None:

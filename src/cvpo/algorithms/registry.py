@@ -11,6 +11,7 @@ from cvpo.algorithms.cvpo import learner as cvpo
 from cvpo.algorithms.cvpo.config import Config as CVPOConfig
 from cvpo.algorithms.offpolicy import sac, td3
 from cvpo.algorithms.onpolicy import cpo, ppo, trpo
+from cvpo.algorithms.shared.normalize import with_normalizer
 from cvpo.errors import BadValue, did_you_mean
 
 
@@ -35,6 +36,12 @@ ALGORITHMS: dict[str, Entry] = {
     "ppo-lag": Entry(ppo.LagConfig, ppo.make, True, "PPO with PID Lagrange multipliers"),
     "cpo": Entry(cpo.Config, cpo.make, True, "constrained policy optimization"),
 }
+
+
+def build(name: str, config: LoopConfig, spec: Spec) -> Algorithm:
+    """An algorithm for an environment, with its observations scaled if the settings say so."""
+    algorithm = lookup(name).make(config, spec)
+    return with_normalizer(algorithm, spec) if config.normalize_observations else algorithm
 
 
 def lookup(name: str) -> Entry:

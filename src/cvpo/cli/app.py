@@ -5,11 +5,12 @@ to load (JAX above all) inside the function, so that help and lists appear at on
 and a line in COMMANDS.
 
 Exit status: 0 when all went well, 1 when the command could not do what was asked for, 2 when it did not understand its
-arguments, 130 after Ctrl-C.
+arguments, 3 when `evaluate --require-safe` did not find the policy safe, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -20,6 +21,8 @@ import tyro
 
 import cvpo
 from cvpo.cli.evaluate import evaluate
+from cvpo.cli.export import export
+from cvpo.cli.inspect import inspect
 from cvpo.cli.lists import algorithms, tasks
 from cvpo.cli.render import render
 from cvpo.cli.report import report
@@ -28,11 +31,14 @@ from cvpo.cli.sweep import sweep
 from cvpo.cli.train import train, train_command
 from cvpo.cli.whole_numbers import WHOLE_NUMBERS
 from cvpo.errors import UserError
+from cvpo.training.interrupts import TrainingInterrupts
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
     "evaluate": evaluate,
+    "inspect": inspect,
     "render": render,
+    "export": export,
     "sweep": sweep,
     "reproduce": reproduce,
     "report": report,
@@ -58,7 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if named and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        parse(arguments)()
+        # A Ctrl-C while JAX is imported is not lost, and is answered at once as any later one.
+        with TrainingInterrupts() if arguments[0] == "train" else contextlib.nullcontext():
+            parse(arguments)()
     except KeyboardInterrupt:
         sys.exit(130)
     except UserError as error:

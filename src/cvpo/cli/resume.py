@@ -41,7 +41,7 @@ def resume(
             f"cvpo.train(THE_FUNCTION, ..., run_dir={str(resume)!r}, resume=True)"
         )
     train(
-        require_trust(source, resume, trust),
+        require_trust(source, resume, trust, saved["config"].get("python")),
         saved["algorithm"],
         steps=saved["steps"] if steps is None else steps,
         seed=saved["seed"],

@@ -68,15 +68,12 @@ def train_command(arguments: Sequence[str]) -> Callable[..., None]:
     name, preset = first.algorithm, first.preset
     from_file = read_settings(first.config_file, name) if first.config_file else None
 
-    # Which words are flags is known now, and so the task; only with it are the defaults known.
-    some_task = _all_arguments(flags(make_config(name, preset, from_file)))
-    task = _look(some_task, some_task(Options("", 0)), arguments).options.env
-    this_task = _all_arguments(flags(make_config(name, preset, from_file, task)))
+    all_arguments = _all_arguments(flags(make_config(name, preset, from_file)))
 
     def command(given: Any) -> None:
         """Train a policy. Every setting of the algorithm is a flag.
 
-        The defaults shown are those of the algorithm, the preset and the task that are named beside --help.
+        The defaults shown are those of the algorithm and the preset that are named beside --help.
 
         To resume a run that was stopped: cvpo train --resume RUN
         """
@@ -98,7 +95,7 @@ def train_command(arguments: Sequence[str]) -> Callable[..., None]:
             wandb=logging.wandb,
         )
 
-    command.__annotations__["given"] = Annotated[this_task, UNNAMED]
+    command.__annotations__["given"] = Annotated[all_arguments, UNNAMED]
     return command
 
 

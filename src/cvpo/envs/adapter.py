@@ -1,124 +1,31 @@
-"""Any Gymnasium environment behind one narrow interface: N copies, flat observations, actions in [-1, 1], costs."""
+"""Any environment behind one narrow interface: N copies, flat observations, actions in [-1, 1], costs."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
-import multiprocessing
-import reprlib
-import signal
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.vector import VectorEnv
 
-from cvpo.envs.spaces import Layout, flatten, layout_of, size_of
-from cvpo.errors import BadValue, did_you_mean
-from cvpo.tasks.table import TASKS, Task, find_task
-
-EnvSource = str | Callable[[], gym.Env]
-
-
-class BadEnvironment(BadValue):
-    """An environment that cannot be learned from, with the reason and the remedy."""
-
-
-class Step(NamedTuple):
-    """What one step gave: `next_obs` followed in the same episode, `obs` is where each environment is now."""
-
-    obs: np.ndarray  # [N, D]
-    next_obs: np.ndarray  # [N, D]
-    reward: np.ndarray  # [N]
-    costs: np.ndarray  # [N, m]
-    terminated: np.ndarray  # [N]
-    ended: np.ndarray  # [N]
-
-
-class CostEnv(gym.Wrapper):
-    """One environment with a flat float32 observation and its costs as an array in info["costs"].
-
-    Understands a number in info["cost"], an array in info["costs"], a list of keys of info, and the six values
-    (observation, reward, cost, terminated, truncated, info) of Safety-Gymnasium's step.
-    """
-
-    def __init__(self, env: gym.Env, num_costs: int, cost_keys: Sequence[str], required: bool) -> None:
-        super().__init__(env)
-        self.layout = layout_of(env.observation_space)
-        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (size_of(self.layout),), np.float32)
-        self._num_costs, self._keys, self._required = num_costs, tuple(cost_keys), required
-
-    def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict[str, Any]]:
-        values: Any = self.env.reset(**kwargs)
-        if not (isinstance(values, tuple) and len(values) == 2):
-            raise BadEnvironment(
-                f"reset of {_name(self.env)} must return (observation, info) as Gymnasium says, got {_short(values)}"
-            )
-        return self._flat(values[0]), {}
-
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        values: tuple[Any, ...] = self.env.step(action)
-        if len(values) == 6:
-            obs, reward, cost, terminated, truncated, info = values
-            info = {"cost": cost} | info
-        elif len(values) == 5:
-            obs, reward, terminated, truncated, info = values
-        else:
-            raise BadEnvironment(
-                f"step of {_name(self.env)} must return (observation, reward, terminated, truncated, info), got "
-                f"{len(values)} values"
-            )
-        try:
-            reward = float(reward)
-        except (TypeError, ValueError):
-            raise BadEnvironment(f"{_name(self.env)} must give a number as reward, got {_short(reward)}") from None
-        return self._flat(obs), reward, terminated, truncated, {"costs": self._costs(info)}
-
-    def _flat(self, obs: Any) -> np.ndarray:
-        try:
-            flat, batched = flatten(self.layout, obs)
-        except ValueError as error:
-            raise BadEnvironment(f"{_name(self.env)} broke its observation space: {error}") from None
-        if batched:
-            raise BadEnvironment(f"{_name(self.env)} gave a batch of observations where its space says one")
-        return flat
-
-    def _costs(self, info: dict[str, Any]) -> np.ndarray:
-        found: Any
-        if self._keys:
-            missing = [key for key in self._keys if key not in info]
-            if missing:
-                raise BadEnvironment(f"{_name(self.env)} gives no info[{missing[0]!r}]; info has {sorted(info)}")
-            found = [info[key] for key in self._keys]
-        elif "costs" in info and (self._num_costs > 1 or "cost" not in info):
-            found = list(info["costs"].values()) if isinstance(info["costs"], dict) else info["costs"]
-        elif "cost" in info:
-            found = info["cost"]
-        elif not self._required:
-            return np.zeros(self._num_costs, np.float32)
-        else:
-            raise BadEnvironment(
-                f"{_name(self.env)} gives no cost: info has keys {sorted(info)}. Put a number in info['cost'], one for "
-                "each constraint in info['costs'], or name the keys with cost_keys"
-            )
-        try:
-            costs = np.atleast_1d(np.asarray(found, np.float32))
-        except (TypeError, ValueError):
-            raise BadEnvironment(
-                f"{_name(self.env)} must give a number for each cost, got {_short(found)}; cost_keys names keys of info"
-            ) from None
-        if costs.shape != (self._num_costs,):
-            raise BadEnvironment(
-                f"{_name(self.env)} gives {costs.size} costs but there are {self._num_costs} limits; "
-                "pass cost_limit with one number for each"
-            )
-        return costs
+from cvpo.envs.actions import ActionSpec, NativeActions
+from cvpo.envs.copies import Copies, LocalCopies, Step
+from cvpo.envs.errors import BadEnvironment, EnvironmentTimeout, Place
+from cvpo.envs.hangs import Thread, Watch, call_directly, too_late
+from cvpo.envs.identity import identity
+from cvpo.envs.sources import EnvSource, Remote, as_source, check_known, for_worker, make_plain, to_text
+from cvpo.envs.spaces import ObservationSpec, size_of
+from cvpo.envs.vector import VectorCopies
+from cvpo.envs.workers import WorkerCopies
+from cvpo.tasks.table import find_task
 
 
 class Environments:
-    """N copies of an environment that reset themselves: what the training loop talks to."""
+    """N copies of an environment that begin new episodes by themselves: what the training loop talks to."""
 
     def __init__(
         self,
@@ -130,120 +37,110 @@ class Environments:
         episode_length: int | None = None,
         processes: bool = False,
         threads: int = 1,
+        python: str | None = None,
+        timeout: float | None = None,
+        name: str | None = None,
     ) -> None:
-        self.count, self.num_costs = count, num_costs
-        task = find_task(source)
-        # what makes the environment again: a task's name, whichever way it was asked for, or an id; None: a callable
-        self.source = task.source if task else source if isinstance(source, str) else None
-        # One environment is made, looked at and stepped here, so that whatever is wrong shows before any training.
-        make_one = partial(_make_one, source, num_costs, tuple(cost_keys), cost_required, episode_length)
-        with contextlib.closing(make_one()) as probe:
-            self.name = task.name if task else _name(probe)
-            built_in = getattr(probe.unwrapped, "task", None)  # of a callable too
-            own_length = built_in.episode_length if isinstance(built_in, Task) else None
-            self.episode_length = _time_limit(probe, own_length)
-            self.layout: Layout = probe.get_wrapper_attr("layout")
-            self._read_actions(probe.action_space)
-            try:
-                probe.reset(seed=0)
-                probe.step(probe.action_space.sample())
-            except BadEnvironment:
-                raise
-            except (
-                TypeError,
-                ValueError,
-            ) as error:  # such as Gymnasium's wrappers raise
-                raise BadEnvironment(f"{self.name} fails in its first reset and step: {error}") from error
-        self.obs_size = size_of(self.layout)
-        self._vector: gym.vector.VectorEnv
-        if task is not None and episode_length is None and num_costs == 1 and not cost_keys:
-            native = gym.VectorizeMode.VECTOR_ENTRY_POINT
-            self._vector = gym.make_vec(
-                task.id, num_envs=count, vectorization_mode=native, threads=threads, **task.options
-            )
-            self._cost_key = "cost"
-        elif processes:
-            # not fork: JAX has threads, and a forked thread pool deadlocks
-            make = partial(_make_in_process, make_one)
-            self._vector = AsyncVectorEnv([make] * count, autoreset_mode=AutoresetMode.SAME_STEP, context="spawn")
-            self._cost_key = "costs"
-        else:
-            self._vector = SyncVectorEnv([make_one] * count, autoreset_mode=AutoresetMode.SAME_STEP)
-            self._cost_key = "costs"
-        self._time = 0
+        """A vector environment has its own count.
 
-    def _read_actions(self, space: gym.Space) -> None:
-        self.discrete = isinstance(space, gym.spaces.Discrete)
-        if isinstance(space, gym.spaces.Discrete):
-            self.action_size, self._start = int(space.n), int(space.start)
-            return
-        if not isinstance(space, gym.spaces.Box):
-            raise BadEnvironment(f"actions of {self.name} are {space}; Box and Discrete are supported")
-        if not np.isfinite(space.low).all() or not np.isfinite(space.high).all():
-            raise BadEnvironment(
-                f"actions of {self.name} have no bounds ({space}); wrap it with gymnasium.wrappers.RescaleAction"
-                " or give its action space finite bounds"
-            )
-        self.action_size = int(np.prod(space.shape, dtype=int))
-        self._shape, self._dtype = space.shape, space.dtype
-        self.action_low = space.low.astype(np.float64).reshape(-1)
-        self.action_high = space.high.astype(np.float64).reshape(-1)
+        python: the interpreter that runs the environment of a name. timeout: seconds for an answer. name: what to call
+        the environment if other than it calls itself.
+        """
+        source = as_source(source)
+        if python is not None:
+            if not isinstance(source, str):
+                raise BadEnvironment("python runs an environment that is given by name; use cvpo.remote for others")
+            source = Remote(source, python)
+        self.num_costs = num_costs
+        task = find_task(source)
+        self.source = to_text(source, python)
+        self._place = Place(count)
+        self._place.name = source if isinstance(source, str) else getattr(source, "env", "the environment")
+        options = {
+            "costs": num_costs,
+            "cost_keys": list(cost_keys),
+            "cost_required": cost_required,
+            "episode_length": episode_length,
+        }
+        native = task is not None and episode_length is None and num_costs == 1 and not cost_keys
+        self._watch = Watch(self._where)
+        # a process has a time limit of its own
+        self._call: Callable[..., Any] = call_directly
+        if timeout is not None and not processes and not isinstance(source, Remote):
+            self._call = Thread(timeout, lambda seconds: too_late(self._where(), seconds))
+        try:
+            with self._watch:
+                self._copies: Copies = self._call(
+                    make_copies, source, count, options, self._place, processes, timeout, threads if native else None
+                )
+            self._read(self._copies.description, name or (task.name if task else None))
+            self.identity = identity(task.source if task else source, self._copies.description)
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self, description: dict[str, Any], name: str | None) -> None:
+        self.count = self._copies.count
+        self.name = self._place.name = name or description["name"]
+        self.observation: ObservationSpec = description["observation"]
+        self.action: ActionSpec = description["action"]
+        self._to_native = NativeActions(self.action)
+        if isinstance(self.action.get("choices"), list):
+            raise BadEnvironment(f"actions of {self.name} are several choices at once; Box and Discrete are supported")
+        self.max_step_cost: float | None = description["max_step_cost"]
+        self.obs_size = size_of(self.observation)
+        self.discrete = "choices" in self.action
+        self.action_size = self.action["choices"] if self.discrete else len(self.action["low"])
+        if description["time_limit"] is None:
+            raise BadEnvironment(f"{self.name} states no time limit; set episode_length to the steps of an episode")
+        self.episode_length: int = description["time_limit"]
+
+    def for_evaluation(self, make: Callable[[], Environments]) -> contextlib.AbstractContextManager[Environments]:
+        """Environments to evaluate in: these very ones, as they start anew anyway, where others would be expensive."""
+        cheap = isinstance(self._copies, LocalCopies) or find_task(self.source)
+        return make() if cheap else contextlib.nullcontext(self)
 
     def reset(self, seeds: Sequence[int] | np.ndarray) -> np.ndarray:
         """Start new episodes, one seed for each environment: observations [N, D]."""
-        self._time = 0
-        each: Any = [int(seed) for seed in seeds]  # vector environments take a list too, whatever their types say
-        obs, _ = self._vector.reset(seed=each)
-        return self._checked("observation", np.asarray(obs, np.float32))
+        self._place.time = 0
+        with self._watch:
+            obs = self._call(self._copies.reset, [int(seed) for seed in seeds])
+        return self._checked("observation", obs)
 
     def step(self, action: np.ndarray) -> Step:
-        """Take actions [N, a] in [-1, 1] (clipped), or integers [N]."""
-        obs, reward, terminated, truncated, infos = self._vector.step(self.to_native(action))
-        self._time += 1
-        obs = np.asarray(obs, np.float32)
-        ended = terminated | truncated
-        next_obs, costs = obs, infos.get(self._cost_key)
-        if ended.any():
-            # an ended environment has been reset already: its last observation and info are kept apart
-            final = infos["final_info"][self._cost_key]
-            costs = final if costs is None or ended.all() else np.where(_along(ended, final), final, costs)
-            next_obs = obs.copy()
-            next_obs[ended] = np.stack(list(infos["final_obs"][ended])).astype(np.float32)
-        costs = np.asarray(costs, np.float32).reshape(self.count, self.num_costs)
-        return Step(
-            obs=self._checked("observation", obs),
-            next_obs=self._checked("observation", next_obs) if next_obs is not obs else obs,
-            reward=self._checked("reward", np.asarray(reward, np.float32)),
-            costs=self._checked("cost", costs),
-            terminated=terminated,
-            ended=ended,
-        )
-
-    def to_native(self, action: np.ndarray) -> np.ndarray:
-        """Actions as the environment's own space has them."""
-        if self.discrete:
-            return np.asarray(action) + self._start
-        native = rescale(action, self.action_low, self.action_high)
-        return native.reshape(len(native), *self._shape).astype(self._dtype)
-
-    def action_layout(self) -> dict[str, Any]:
-        """What a policy needs to give actions in the environment's own units, in JSON's types."""
-        if self.discrete:
-            return {"start": self._start}
-        low, high = self.action_low.tolist(), self.action_high.tolist()
-        return {"low": low, "high": high, "shape": list(self._shape), "dtype": np.dtype(self._dtype).name}
+        """Take actions [N, a] in [-1, 1] (clipped), or choices [N]."""
+        self._place.time += 1
+        with self._watch:
+            step = self._call(self._copies.step, self._to_native(action))
+        for what, values in (("observation", step.obs), ("reward", step.reward), ("cost", step.costs)):
+            self._checked(what, values)
+        if step.next_obs is not step.obs:
+            self._checked("observation", step.next_obs)
+        return step
 
     def _checked(self, what: str, values: np.ndarray) -> np.ndarray:
         if not np.isfinite(values).all():
             bad = int(np.argwhere(~np.isfinite(values.reshape(self.count, -1)).all(1))[0, 0])
             raise BadEnvironment(
                 f"{self.name} gave a non-finite {what}, {values[bad]}, in environment {bad} of {self.count} "
-                f"at step {self._time} of its epoch"
+                f"at step {self._place.time} of its epoch"
             )
         return values
 
+    def places(self) -> np.ndarray | None:
+        """Where the robots are now, x and y [N, 2]; None if these are not built-in tasks stepped together."""
+        env: Any = getattr(self._copies, "env", None)
+        world: Any = getattr(getattr(env, "unwrapped", None), "world", None)
+        return np.array([world.pose(i)[:2] for i in range(self.count)]) if hasattr(world, "pose") else None
+
+    def _where(self) -> str:
+        return self._place.of(self._copies.waiting_for() if hasattr(self, "_copies") else 0)
+
     def close(self) -> None:
-        self._vector.close()
+        self._watch.close()
+        if hasattr(self, "_copies"):
+            with contextlib.suppress(EnvironmentTimeout):  # it hung before
+                self._call(self._copies.close)
 
     def __enter__(self) -> Environments:
         return self
@@ -252,90 +149,31 @@ class Environments:
         self.close()
 
 
-def rescale(action: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Actions in [-1, 1], clipped to it, on [low, high]."""
-    return low + (np.clip(action, -1.0, 1.0) + 1.0) * 0.5 * (high - low)
-
-
-def check_known(source: EnvSource) -> None:
-    """Refuse a name that is neither a task nor a Gymnasium id, which "module:id" has registered by an import."""
-    if isinstance(source, str) and not find_task(source):
-        module, _, name = source.rpartition(":")
-        try:
-            if module:
-                importlib.import_module(module)
-            gym.spec(name)
-        except ImportError as error:
-            raise BadEnvironment(f"cannot import {module!r} of the environment {source!r}: {error}") from error
-        except gym.error.Error as error:
-            known = [*TASKS, *gym.registry]
-            raise BadEnvironment(f"no task or environment {name!r}{did_you_mean(name, known)}") from error
-
-
-def make_plain(source: EnvSource, **kwargs: Any) -> gym.Env:
-    """The environment itself; the keywords are for one that is made by name."""
-    if isinstance(source, str):
-        check_known(source)
+def make_copies(
+    source: EnvSource,
+    count: int,
+    options: dict[str, Any],
+    place: Place,
+    processes: bool,
+    timeout: float | None,
+    native_threads: int | None,
+) -> Copies:
+    """What runs the environments; `native_threads` is for a built-in task that runs as it is made for."""
+    check_known(source)
+    if isinstance(source, Remote):
+        return WorkerCopies(for_worker(source), source.python, count, options, place, timeout)
+    if native_threads is not None:
         task = find_task(source)
-        try:
-            options = task.options | kwargs if task else kwargs
-            return gym.make(task.id if task else source, disable_env_checker=True, **options)
-        except gym.error.Error as error:  # such as a missing package
-            raise BadEnvironment(f"cannot make {source}: {error}") from error
-    if not callable(source):
-        raise BadEnvironment(
-            f"an environment is given as a task's name, an id or a callable that makes it, as several are needed; got "
-            f"{_short(source)}"
-        )
-    env = source()
-    if not isinstance(env, gym.Env):
-        raise BadEnvironment(f"the callable must make a gymnasium.Env, got {type(env).__name__}")
-    return env
-
-
-def _make_one(
-    source: EnvSource, num_costs: int, cost_keys: tuple[str, ...], required: bool, episode_length: int | None
-) -> gym.Env:
-    env: gym.Env = CostEnv(make_plain(source), num_costs, cost_keys, required)
-    if episode_length is None and env.spec is not None and not _enforced_limits(env):
-        episode_length = env.spec.max_episode_steps  # stated, but an environment without wrappers would run on
-    if episode_length is not None:
-        env = gym.wrappers.TimeLimit(env, episode_length)
-    return env
-
-
-def _make_in_process(make: Callable[[], gym.Env]) -> gym.Env:
-    """In a process of its own. Ctrl-C reaches it too, but it is the training process that says when to stop."""
-    if multiprocessing.parent_process() is not None:  # the training process makes one too, to look at its spaces
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return make()
-
-
-def _time_limit(env: gym.Env, own: int | None) -> int:
-    """The shortest time limit among the wrappers and the one that the task states of itself."""
-    limits = _enforced_limits(env) + ([] if own is None else [own])
-    if not limits:
-        raise BadEnvironment(f"{_name(env)} states no time limit; set episode_length to the steps of an episode")
-    return int(min(limits))
-
-
-def _enforced_limits(env: gym.Env) -> list[int]:
-    limits: list[int] = []
-    layer: Any = env
-    while layer is not None:
-        if isinstance(layer, gym.wrappers.TimeLimit):
-            limits.append(layer._max_episode_steps)
-        layer = getattr(layer, "env", None)
-    return limits
-
-
-def _name(env: gym.Env) -> str:
-    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
-
-
-def _short(value: Any) -> str:
-    return f"{type(value).__name__} {reprlib.repr(value)}"
-
-
-def _along(mask: np.ndarray, values: np.ndarray) -> np.ndarray:
-    return mask.reshape(-1, *[1] * (np.ndim(values) - 1))
+        assert task is not None
+        mode = gym.VectorizeMode.VECTOR_ENTRY_POINT
+        env = gym.make_vec(task.id, num_envs=count, vectorization_mode=mode, threads=native_threads, **task.options)
+        return VectorCopies(env, options | {"episode_length": task.episode_length}, place, owned=True)
+    if isinstance(source, VectorEnv):
+        return VectorCopies(source, options, place, owned=False)
+    if processes:
+        return WorkerCopies(for_worker(source), None, count, options, place, timeout)
+    first = make_plain(source)
+    if isinstance(first, VectorEnv):
+        return VectorCopies(first, options, place, owned=True)
+    made = itertools.chain([first], iter(partial(make_plain, source), None))
+    return LocalCopies(partial(next, made), count, options, place)

@@ -66,27 +66,55 @@ def collect(
 ) -> Transition:
     """One epoch: every environment starts anew from its seed and runs for one episode's length; [H, N] of NumPy arrays.
 
-    An environment whose episode terminates early begins another, which the epoch's end may cut.
+    An environment whose episode terminates early begins another, which the epoch's end may cut. A vector environment
+    may need a step to begin it, in which it does not act: such steps are left out, and made up for at the end.
     """
     obs = environments.reset(seeds)
-    steps = []
-    horizon = environments.episode_length
-    for time in range(horizon):
+    horizon, envs = environments.episode_length, np.arange(environments.count)
+    rollout: tuple[np.ndarray, ...] = ()
+    filled = np.zeros(environments.count, int)  # steps of each environment so far
+    time = 0
+    while filled.min() < horizon:
         action, log_prob = jax.device_get(act(params, obs, key, time))
         require_numbers(action, log_prob)
         step = environments.step(action)
-        steps.append((obs, action, log_prob, step.reward, step.costs, step.next_obs, step.terminated, step.ended))
+        fields = (obs, action, log_prob, step.reward, step.costs, step.next_obs, step.terminated, step.ended)
+        rollout = rollout or tuple(np.empty((horizon, *field.shape), field.dtype) for field in fields)
+        kept = step.acted & (filled < horizon)
+        for array, field in zip(rollout, fields, strict=True):
+            array[filled[kept], envs[kept]] = field[kept]
+        filled += kept
         obs = step.obs
         if time % 32 == 0:
-            progress(time / horizon)
-    fields: Any = [np.stack(field) for field in zip(*steps, strict=True)]
-    return Transition(*fields)
+            progress(filled.min() / horizon)
+        time += 1
+    return Transition(*rollout)  # type: ignore[arg-type]
 
 
 def evaluate_policy(
     environments: Environments, act: Act, params: Any, seeds: np.ndarray, progress: Progress = lambda fraction: None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One episode in each environment with the deterministic policy: returns [N], costs [N, m], lengths [N]."""
+    """One episode for each seed with the deterministic policy: returns [E], costs [E, m], lengths [E].
+
+    Where there are fewer environments than seeds they run several rounds.
+    """
+    count = environments.count
+    rounds = [np.resize(seeds[i : i + count], count) for i in range(0, len(seeds), count)]  # the last one filled up
+    each = []
+    for i, some in enumerate(rounds):
+
+        def show(fraction: float, done: int = i) -> None:
+            progress((done + fraction) / len(rounds))
+
+        each.append(_evaluate_round(environments, act, params, some, show))
+    reward, costs, length = (np.concatenate(parts)[: len(seeds)] for parts in zip(*each, strict=True))
+    return reward, costs, length
+
+
+def _evaluate_round(
+    environments: Environments, act: Act, params: Any, seeds: np.ndarray, progress: Progress
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The first episode in each environment."""
     obs = environments.reset(seeds)
     reward, costs = np.zeros(environments.count), np.zeros((environments.count, environments.num_costs))
     length = np.zeros(environments.count, int)

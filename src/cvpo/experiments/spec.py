@@ -59,16 +59,16 @@ class RunSpec:
         """All settings of the run, those of its preset and its task included."""
         from cvpo.presets import make_config
 
-        return make_config(self.algorithm, self.preset, dict(self.config), self.env)
+        return make_config(self.algorithm, self.preset, dict(self.config))
 
     def check(self) -> None:
         """Refuse what cannot be trained, before anything is started."""
-        from cvpo.envs.adapter import check_known
+        from cvpo.envs.sources import check_known
         from cvpo.training.train import check_numbers, resolve_limits
 
         check_numbers(self.steps, self.seed)
-        self.settings()
-        check_known(self.env)
+        if self.settings().python is None:  # another interpreter knows others
+            check_known(self.env)
         resolve_limits(self.env, self.algorithm, self.cost_limit)
 
     def same_run(self, other: RunSpec) -> bool:

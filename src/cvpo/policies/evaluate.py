@@ -1,4 +1,4 @@
-"""`evaluate`: how a policy fares in an environment, from outside of any training run."""
+"""`evaluate` and `compare`: how safe a policy is, and how sure one can be of it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from cvpo.envs.adapter import Environments, EnvSource
-from cvpo.envs.rollout import evaluate_policy
+from cvpo.envs.sources import EnvSource
 from cvpo.errors import BadValue
-from cvpo.policies import EVALUATION_EPISODES
+from cvpo.policies import EVALUATION_EPISODES, statistics
+from cvpo.policies.episodes import Episodes, Progress, episode_seeds, open_environments, run_episodes
+from cvpo.policies.files import Which
 from cvpo.policies.policy import Policy, load
+from cvpo.policies.verdict import judge
+
+QUANTILES = (0.5, 0.9, 0.95, 0.99)
+TAILS = (0.9, 0.95)
 
 
 def evaluate(
@@ -21,40 +26,154 @@ def evaluate(
     episodes: int = EVALUATION_EPISODES,
     seed: int = 0,
     *,
+    deterministic: bool = True,
+    level: float = 0.95,
+    max_step_cost: float | None = None,
+    cost_limit: float | list[float] | None = None,
+    which: Which = "newest",
     trust: bool = False,
+    progress: Progress = lambda fraction: None,
 ) -> dict[str, Any]:
-    """Mean, spread and single values of the episodes' rewards and costs under the deterministic policy.
+    """Run a policy's episodes and say what they show of its reward, its costs and its limit. docs/deployment.md.
 
     policy: a loaded policy, or the path of a run.
     env: a task's name, a Gymnasium id or a callable; if not given, the one that the policy was trained on.
-    trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
+    deterministic: without the policy's noise.
+    level: of all intervals and bounds.
+    max_step_cost: the most that a step can cost, for environments that do not say so; without it there is no bound of
+        the expected cost that holds whatever the costs' distribution is.
+    cost_limit: another limit than that of the training, one for each constraint.
+    trust: of a path: import the module, or start the interpreter, that its environment needs; else such a policy needs
+        `env`.
     """
+    policy = policy if isinstance(policy, Policy) else load(policy, which, trust=trust)
+    ran, largest = _run(policy, env, episodes, seed, deterministic, max_step_cost, level, progress)
+    limits = _limits(policy, cost_limit)
+    return describe(ran, limits, largest, level, policy.trained["config"].get("constraint", "mean"))
+
+
+def compare(
+    first: Policy | str | Path,
+    second: Policy | str | Path,
+    env: EnvSource | None = None,
+    episodes: int = EVALUATION_EPISODES,
+    seed: int = 0,
+    *,
+    deterministic: bool = True,
+    level: float = 0.95,
+    max_step_cost: float | None = None,
+    which: Which = "newest",
+    trust: bool = False,
+    progress: Progress = lambda fraction: None,
+) -> dict[str, Any]:
+    """Two policies on the same episodes' seeds: each one's evaluation, and the differences second - first.
+
+    Episodes that begin alike are compared in pairs, so that what all policies find hard does not blur the difference.
+    """
+    given = (first, second)
+    policies = [policy if isinstance(policy, Policy) else load(policy, which, trust=trust) for policy in given]
+    results, runs = [], []
+    for i, policy in enumerate(policies):
+
+        def both(fraction: float, i: int = i) -> None:
+            progress(0.5 * (i + fraction))
+
+        source = env if env is not None else policies[0].trained_on()
+        ran, largest = _run(policy, source, episodes, seed, deterministic, max_step_cost, level, both)
+        constraint = policy.trained["config"].get("constraint", "mean")
+        results.append(describe(ran, _limits(policy, None), largest, level, constraint))
+        runs.append(ran)
+    if runs[0].costs.shape != runs[1].costs.shape:
+        raise BadValue(
+            f"the policies have {runs[0].costs.shape[1]} and {runs[1].costs.shape[1]} cost limits; "
+            "only those with the same number can be compared"
+        )
+    costs = [_mean(difference, level) for difference in (runs[1].costs - runs[0].costs).T]
+    difference = {"reward": _mean(runs[1].reward - runs[0].reward, level), "cost": _single(costs)}
+    return {"first": results[0], "second": results[1], "difference": difference}
+
+
+def describe(
+    ran: Episodes, limits: list[float], largest: float | None, level: float, constraint: str = "mean"
+) -> dict[str, Any]:
+    """All that episodes say, in JSON's types. With one limit the entries of the cost are numbers, else lists."""
+    verdict = judge(ran.costs, limits, largest, level, constraint)
+    within = (ran.costs <= np.array(limits)).all(-1)
+    over = int((~within).sum())
+    n = len(ran.reward)
+    tails = [
+        {"quantiles": {f"{q:g}": float(np.quantile(cost, q, method="higher")) for q in QUANTILES}}
+        | {"cvar": {f"{q:g}": statistics.cvar(cost, q) for q in TAILS}, "largest": float(cost.max())}
+        for cost in ran.costs.T
+    ]
+    return {
+        "episodes": n,
+        "level": level,
+        "reward": float(ran.reward.mean()),
+        "reward_std": float(ran.reward.std()),
+        "reward_interval": list(statistics.mean_interval(ran.reward, level)),
+        "cost": _single([float(cost.mean()) for cost in ran.costs.T]),
+        "cost_std": _single([float(cost.std()) for cost in ran.costs.T]),
+        "cost_interval": _single([list(statistics.mean_interval(cost, level)) for cost in ran.costs.T]),
+        "cost_limit": _single(limits),
+        "cost_upper_bound": _single([bound.upper for bound in verdict.bounds]),
+        "cost_bound_holds": largest is not None,
+        "over_limit": over / n,
+        "over_limit_interval": list(statistics.share_interval(over, n, level)),
+        "satisfied": 1 - over / n,
+        "cost_tail": _single(tails),
+        "cost_parts": {name: _mean(values, level) for name, values in ran.parts.items()},
+        "length": float(ran.length.mean()),
+        "safe": verdict.safe,
+        "verdict": verdict.sentence,
+        "rewards": ran.reward.tolist(),
+        "costs": (ran.costs[:, 0] if len(limits) == 1 else ran.costs).tolist(),
+    }
+
+
+def _run(
+    policy: Policy,
+    env: EnvSource | None,
+    episodes: int,
+    seed: int,
+    deterministic: bool,
+    max_step_cost: float | None,
+    level: float,
+    progress: Progress,
+) -> tuple[Episodes, float | None]:
+    """The episodes, and the most that one of them could have cost, if that is known."""
     if episodes < 1:
         raise BadValue(f"episodes must be >= 1, got {episodes}")
-    policy = policy if isinstance(policy, Policy) else load(policy)
-    trained = policy.info
-    source = env if env is not None else policy.trained_on(trust)
-    limits = trained["spec"]["cost_limits"]
-    keys, length = trained["config"]["cost_keys"], trained["config"]["episode_length"]
-    limited = any(math.isfinite(limit) for limit in limits)
-    with Environments(source, episodes, len(limits), limited, keys, length) as environments:
-        theirs = {"observations": environments.layout, "actions": environments.action_layout()}
-        for what, ours in (("observations", trained["layout"]), ("actions", trained["actions"])):
-            if theirs[what] != ours:
-                raise BadValue(f"the policy was trained on {what} {ours}, {environments.name} has {theirs[what]}")
-        seeds = np.random.SeedSequence(seed).generate_state(episodes)
-        reward, costs, _ = evaluate_policy(environments, policy.act, None, seeds)
-    within = (costs <= np.array(limits)).all(-1)  # [episodes]
-    single = len(limits) == 1
-    costs = costs[:, 0] if single else costs
-    return {
-        "episodes": episodes,
-        "reward": float(reward.mean()),
-        "reward_std": float(reward.std()),
-        "cost": float(costs.mean()) if single else costs.mean(0).tolist(),
-        "cost_std": float(costs.std()) if single else costs.std(0).tolist(),
-        "cost_limit": limits[0] if single else limits,
-        "satisfied": float(within.mean()),
-        "rewards": reward.tolist(),
-        "costs": costs.tolist(),
-    }
+    if not 0.5 < level < 1:
+        raise BadValue(f"level must be between 0.5 and 1, got {level}")
+    if max_step_cost is not None and not (max_step_cost > 0 and math.isfinite(max_step_cost)):
+        raise BadValue(f"max_step_cost must be a positive finite number, got {max_step_cost}")
+    policy.seed(seed)
+    with open_environments(policy, env, episodes) as environments:
+        ran = run_episodes(policy, environments, episode_seeds(seed, episodes), deterministic, progress)
+        step_cost = environments.max_step_cost if max_step_cost is None else max_step_cost
+        largest = None if step_cost is None else step_cost * environments.episode_length
+    if largest is not None and not (ran.costs.min() >= 0 and ran.costs.max() <= largest):
+        raise BadValue(
+            f"an episode cost {ran.costs.max():g}, where {environments.episode_length} steps of at most {step_cost:g} "
+            f"cannot cost more than {largest:g}; give a max_step_cost that holds"
+        )
+    return ran, largest
+
+
+def _limits(policy: Policy, given: float | list[float] | None) -> list[float]:
+    own = [float(limit) for limit in policy.trained["cost_limits"]]
+    if given is None:
+        return own
+    limits = [float(limit) for limit in np.atleast_1d(np.asarray(given, float))]
+    if len(limits) != len(own):
+        raise BadValue(f"the policy has {len(own)} cost limits, got {len(limits)}: {limits}")
+    return limits
+
+
+def _mean(values: np.ndarray, level: float) -> dict[str, Any]:
+    return {"mean": float(values.mean()), "interval": list(statistics.mean_interval(values, level))}
+
+
+def _single(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else values

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from cvpo.envs.adapter import EnvSource, make_plain
+from cvpo.envs.sources import EnvSource, make_plain
 from cvpo.errors import BadValue
-from cvpo.policies.policy import load
+from cvpo.policies.files import Which
+from cvpo.policies.policy import Policy, load
 from cvpo.runs.directory import VIDEOS
 from cvpo.tasks.drawing.film import write_film
 from cvpo.tasks.table import find_task
@@ -24,6 +26,7 @@ def render(
     seed: int = 0,
     fps: int = 30,
     view: str | None = None,
+    which: Which = "newest",
     *,
     trust: bool = False,
 ) -> Path:
@@ -32,31 +35,48 @@ def render(
     output: an mp4 or gif file, RUN/videos/episode.mp4 if not given; where no mp4 can be written it becomes a gif.
     env: if other than it was trained on; a callable must make an environment that renders.
     view: of a built-in task: "top" (from above) or "3d" (needs GL).
-    trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
+    trust: import the module, or start the interpreter, that the run's environment needs; else such a run needs `env`.
     """
-    policy = load(run)
+    policy = load(run, which, trust=trust)
     output = Path(output) if output is not None else Path(run) / VIDEOS / "episode.mp4"
     output.parent.mkdir(parents=True, exist_ok=True)
-    source = env if env is not None else policy.trained_on(trust)
-    options: dict[str, Any] = {"view": view} if view is not None else {}
-    if find_task(source):
-        options["shown_limit"] = policy.info["spec"]["cost_limits"][0]
-    game: gym.Env = make_plain(source, render_mode="rgb_array", **options)
-    length = policy.info["spec"]["episode_length"]
+    source = env if env is not None else policy.trained_on()
+    options = _shown_limit(policy, source) | ({"view": view} if view is not None else {})
+    game: gym.Env = make_plain(source, render=True, **options)
+    length = policy.trained["episode_length"]
     frames: list[np.ndarray] = []
     try:
         for episode in range(episodes):
-            obs, _ = game.reset(seed=seed + episode)
-            frames.append(_frame(game))
-            for _ in range(length):
-                values = game.step(policy(obs))  # five values, or six with Safety-Gymnasium's cost
-                obs, ended = values[0], values[-3] or values[-2]
-                frames.append(_frame(game))
-                if ended:
-                    break
+            frames += _film(game, seed + episode, length, lambda time, obs: policy(obs))
     finally:
         game.close()
     return write_film(output, frames, fps)
+
+
+def replay(policy: Policy, source: EnvSource, seed: int, actions: np.ndarray, output: Path, fps: int = 30) -> Path:
+    """Film an episode again, from its seed and the actions [T, ...] that were taken in it."""
+    game: gym.Env = make_plain(source, render=True, **_shown_limit(policy, source))
+    try:
+        frames = _film(game, seed, len(actions), lambda time, obs: policy.actor.own_units(actions[time]))
+    finally:
+        game.close()
+    return write_film(output, frames, fps)
+
+
+def _film(game: gym.Env, seed: int, length: int, act: Callable[[int, Any], Any]) -> list[np.ndarray]:
+    obs, _ = game.reset(seed=seed)
+    frames = [_frame(game)]
+    for time in range(length):
+        values = game.step(act(time, obs))  # five values, or six with Safety-Gymnasium's cost
+        obs, ended = values[0], values[-3] or values[-2]
+        frames.append(_frame(game))
+        if ended:
+            break
+    return frames
+
+
+def _shown_limit(policy: Policy, source: EnvSource) -> dict[str, Any]:
+    return {"shown_limit": policy.trained["cost_limits"][0]} if find_task(source) else {}
 
 
 def _frame(game: gym.Env) -> np.ndarray:

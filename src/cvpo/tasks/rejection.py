@@ -17,7 +17,7 @@ _GOAL_TRIES = 10_000
 # Objects with a fixed place are drawn too, from as small a square around it.
 _JITTER = 1e-9
 # An object that is placed easily needs few tries: so many are looked at one by one before the rest at once.
-_SINGLE = 3
+_SINGLE = 4
 
 
 class NoRoom(UserError, RuntimeError):
@@ -100,8 +100,7 @@ class Rejection:
         )
 
     def _attempt(self, source: _Source) -> np.ndarray | None:
-        count = len(self._boxes)
-        places = np.empty((count, 2))
+        places = np.empty((2, len(self._boxes)))
         xs: list[float] = []
         ys: list[float] = []
         for i, (low_x, low_y, range_x, range_y) in enumerate(self._boxes):
@@ -110,38 +109,43 @@ class Rejection:
                 u, v = source.pair()
                 x, y = low_x + range_x * u, low_y + range_y * v
                 for px, py, least in zip(xs, ys, apart, strict=False):
-                    if (px - x) * (px - x) + (py - y) * (py - y) < least:
+                    dx, dy = px - x, py - y
+                    if dx * dx + dy * dy < least:
                         break
                 else:
                     break
             else:
-                tries = source.pairs(_TRIES - _SINGLE)
-                candidates = self._low[i] + self._range[i] * tries
-                offset = candidates[:, None] - places[:i]
+                u_rest, v_rest = source.pairs(_TRIES - _SINGLE).T
+                x_rest, y_rest = low_x + range_x * u_rest, low_y + range_y * v_rest
+                square = np.subtract.outer(places[0, :i], x_rest)
+                square *= square
+                offset = np.subtract.outer(places[1, :i], y_rest)
                 offset *= offset
-                clear = (offset[..., 0] + offset[..., 1] >= self._apart[i, :i]).all(axis=1)
+                square += offset
+                clear = (square >= self._apart[:i, i, None]).all(axis=0)
                 first = int(clear.argmax())
                 if not clear[first]:
                     source.take(_TRIES - _SINGLE)
                     return None
                 source.take(first + 1)
-                x, y = candidates[first].tolist()
+                x, y = x_rest.item(first), y_rest.item(first)
             xs.append(x)
             ys.append(y)
-            places[i] = x, y
-        return places
+            places[:, i] = x, y
+        return places.T
 
 
 class _Source:
     """Draws pairs of random numbers in large blocks, and gives back what was too much."""
 
-    _BLOCK = 1024
+    _FIRST_BLOCK, _LARGEST_BLOCK = 128, 1024
 
     def __init__(self, rng: np.random.Generator):
         self._rng, self._state = rng, rng.bit_generator.state
         self._numbers = np.empty((0, 2))
         self._list: list[list[float]] = []
         self._at = self._before = 0
+        self._block = self._FIRST_BLOCK
 
     def pair(self) -> list[float]:
         if self._at >= len(self._list):
@@ -166,5 +170,7 @@ class _Source:
     def _more(self) -> None:
         self._before += self._at
         rest = self._numbers[self._at :]
-        self._numbers = np.concatenate([rest, self._rng.random((self._BLOCK, 2))])
+        self._numbers = np.concatenate([rest, self._rng.random((self._block, 2))])
+        # most tasks need few, Button thousands
+        self._block = min(2 * self._block, self._LARGEST_BLOCK)
         self._list, self._at = self._numbers.tolist(), 0

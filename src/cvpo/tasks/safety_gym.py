@@ -79,8 +79,12 @@ _LEVELS: dict[str, dict] = {
 
 
 def _task(robot: str, level: dict) -> NavigationTask:
-    box = (BOXES[robot],) if level["reward"] == "push" else ()
-    return NavigationTask(robot=robot, **{**level, "objects": level.get("objects", ()) + box})
+    objects = level.get("objects", ()) + ((BOXES[robot],) if level["reward"] == "push" else ())
+    costly = [of_kind.kind for of_kind in objects if of_kind.cost] + ["walls"] * bool(
+        level.get("walls", Walls()).places()
+    )
+    summary = f"{robot}: {level['summary']}; {', '.join(costly) or 'nothing'} costs"
+    return NavigationTask(robot=robot, **{**level, "objects": objects, "summary": summary})
 
 
 SAFETY_GYM: dict[str, NavigationTask] = {

@@ -14,6 +14,7 @@ from cvpo.tasks.vector_env import TaskVectorEnv
 class TaskEnv(gymnasium.Env):
     """One environment of a built-in task; the options are those of `TaskVectorEnv`."""
 
+    max_step_cost = 1.0  # a step costs 1 or nothing, whatever was touched in it
     metadata = {"render_modes": TaskVectorEnv.metadata["render_modes"], "render_fps": 10}  # noqa: RUF012
 
     def __init__(self, task: str | Path | Mapping[str, Any] | Task, **options: Any):
@@ -23,6 +24,7 @@ class TaskEnv(gymnasium.Env):
             "render_fps": self.vector.metadata["render_fps"],
         }
         self.task = self.vector.task
+        self.episode_length = self.task.episode_length
         self.render_mode = self.vector.render_mode
         self.observation_space = self.vector.single_observation_space
         self.action_space = self.vector.single_action_space

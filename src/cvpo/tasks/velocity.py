@@ -111,8 +111,10 @@ class Velocity:
 
     def observe(self) -> np.ndarray:
         """Observations [N, D], float32."""
-        seen, limit = self.physics.qpos[:, self.runner.unseen :], self.runner.seen_speed
-        return np.concatenate([seen, np.clip(self.physics.qvel, -limit, limit), self._felt], axis=1, dtype=np.float32)
+        seen, velocity, limit = self.physics.qpos[:, self.runner.unseen :], self.physics.qvel, self.runner.seen_speed
+        if limit < np.inf:
+            velocity = np.clip(velocity, -limit, limit)
+        return np.concatenate([seen, velocity, self._felt], axis=1, dtype=np.float32)
 
     def pose(self, env: int) -> tuple[float, float, float]:
         """Where the robot of world `env` is and which way it runs: x, y, angle."""
@@ -162,6 +164,8 @@ class Velocity:
         """[N] whether the robot is no longer up, or beyond what it can do."""
         runner, qpos, qvel = self.runner, self.physics.qpos, self.physics.qvel
         low, high = runner.height_range
+        if np.isinf(low):
+            return np.zeros(len(qpos), dtype=bool)
         height, rest = qpos[:, runner.height], qpos[:, runner.height + 1 :]
         up = (low <= height) & (height <= high)
         if runner.tilt < np.inf:

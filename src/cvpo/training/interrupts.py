@@ -21,8 +21,8 @@ from types import FrameType
 GRACE_SECONDS = 5.0  # until SIGTERM is obeyed without a safe point: it comes from a program, which asks only once
 
 
-class Interrupted(Exception):
-    """A signal asked the run to stop."""
+class Interrupted(BaseException):
+    """A signal asked the run to stop. No error, so that nothing that handles errors stands in its way."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -72,7 +72,8 @@ class TrainingInterrupts(Interrupts):
 
     `say` gets the answer to a first signal. `leave` runs before the process ends, and has a second for it.
     Where there is no second chance to be had, in a notebook or an interactive session, the process stays.
-    Those opened inside of an open one share its note: a command opens one before it imports JAX.
+    Those opened inside of an open one share its note: a command opens one before it imports JAX. Interrupted leaves
+    here as what Python programs end with after a signal, KeyboardInterrupt or SystemExit.
     """
 
     _outermost: TrainingInterrupts | None = None
@@ -111,6 +112,8 @@ class TrainingInterrupts(Interrupts):
             TrainingInterrupts._outermost = None
             if error[0] is None and self._noted is not None:  # it came after the last safe point: not lost
                 raise Interrupted(self._noted).as_exit()
+        if isinstance(error[1], Interrupted):
+            raise error[1].as_exit() from None
 
     def check(self) -> None:
         if self._outer is not None:

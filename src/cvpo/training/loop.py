@@ -18,10 +18,11 @@ import numpy as np
 
 from cvpo.algorithms.base import Scalars, Spec, Transition
 from cvpo.algorithms.config import LoopConfig
+from cvpo.algorithms.constraint import measured_cost
 from cvpo.envs.adapter import Environments
 from cvpo.envs.rollout import Diverged, Progress, collect, episode_statistics, evaluate_policy
 from cvpo.metric_names import per_cost
-from cvpo.policies.policy import save_policy
+from cvpo.policies.files import PolicyWriter
 from cvpo.runs.checkpoint import CheckpointStore
 from cvpo.runs.directory import RunDirectory
 from cvpo.runs.sinks import Sink
@@ -59,6 +60,7 @@ class Loop:
         self._compiled: set[str] = set()  # phases of an epoch that were gone through before
         self._times: Metrics = {}
         self._counters: Metrics = {"wall_seconds": 0.0, "cumulative_costs": [0.0] * spec.num_costs}
+        self._policies = PolicyWriter(directory.path, learner.algorithm, name, config, spec, environments)
 
     def run(self, steps: int, make_sinks: Callable[[int], list[Sink]]) -> None:
         """Train from the newest checkpoint, or from the start, until `steps`."""
@@ -163,9 +165,7 @@ class Loop:
         """The checkpoint last: what is written without it is written again on resuming, with it never."""
         learner = self._learner
         self._directory.append_metrics(metrics)
-        save_policy(
-            self._directory.path, self._name, self._config, self._spec, self._environments, learner.policy, epoch
-        )
+        self._policies.write(learner.policy, epoch)
         segment = rollout if learner.replay_epochs else None
         store.save(epoch, jax.device_get(learner.state), self._counters, segment)
 
@@ -195,7 +195,13 @@ class Loop:
             f"{prefix}/length": float(length.mean()),
             **self._per_cost(f"{prefix}/cost", costs.mean(0)),
             **self._per_cost(f"{prefix}/cost_std", costs.std(0)),
+            **self._constrained(f"{prefix}/constrained_cost", costs),
         }
+
+    def _constrained(self, name: str, costs: np.ndarray) -> Metrics:
+        """The statistic that the limit is on, if that is not the mean."""
+        constraint = getattr(self._config, "constraint", "mean")
+        return {} if constraint == "mean" else self._per_cost(name, measured_cost(constraint, costs))
 
     def _per_cost(self, name: str, values: Any) -> Metrics:
         """One value as `name`, several as `name_0`, `name_1`, ..."""

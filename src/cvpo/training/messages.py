@@ -29,15 +29,15 @@ def stopped(signal_name: str, epoch: int, saved: int, hint: str) -> str:
 
 def summary(metrics: Mapping[str, Any], spec: Spec, path: Path, source: str | None) -> list[str]:
     """Lines for the end of a run: what the policy earns and costs, where the run is, and the next commands."""
-    costs = [
-        _cost(metrics[name], limit)
-        for name, limit in zip(cost_names("eval/cost", spec.num_costs), spec.cost_limits, strict=True)
-    ]
+    group, how = ("eval", "without noise") if "eval/reward" in metrics else ("train", "with noise")
+    names = cost_names(f"{group}/cost", spec.num_costs)
+    costs = ", ".join(_cost(metrics[name], limit) for name, limit in zip(names, spec.cost_limits, strict=True))
     duration = datetime.timedelta(seconds=round(metrics["wall_seconds"]))
     run = shlex.quote(str(path))
     lines = [
-        f"done: {metrics['steps']:,} steps in {duration}. The policy in {metrics['eval/episodes']} episodes without "
-        f"noise: reward {metrics['eval/reward']:.2f}, cost {', '.join(costs)}",
+        f"done: {metrics['steps']:,} steps in {duration}",
+        f"policy: reward {metrics[f'{group}/reward']:.2f}, cost {costs}; "
+        f"means of {metrics[f'{group}/episodes']} episodes {how}",
         f"run directory: {path}",
     ]
     if source is None:

@@ -17,11 +17,13 @@ import numpy as np
 
 from cvpo.algorithms.base import Spec
 from cvpo.algorithms.config import LoopConfig
-from cvpo.algorithms.registry import lookup
-from cvpo.envs.adapter import Environments, EnvSource, check_known
+from cvpo.algorithms.registry import build, lookup
+from cvpo.envs.adapter import Environments
+from cvpo.envs.sources import EnvSource, as_source, check_known
 from cvpo.errors import BadValue
 from cvpo.inputs import whole_number
-from cvpo.policies.policy import Policy, build, load
+from cvpo.policies.files import Which
+from cvpo.policies.policy import Policy, load
 from cvpo.presets import make_config
 from cvpo.runs.atomic import write_text
 from cvpo.runs.directory import CONFIG, ERROR, TENSORBOARD, RunDirectory, RunDirectoryError, read_config, read_metrics
@@ -29,7 +31,7 @@ from cvpo.runs.sinks import Sink, TensorBoardSink, WandbSink, check_sinks
 from cvpo.tasks.table import find_task
 from cvpo.training import compute, messages
 from cvpo.training.display import Display
-from cvpo.training.interrupts import Interrupted, TrainingInterrupts
+from cvpo.training.interrupts import TrainingInterrupts
 from cvpo.training.learners import make_learner
 from cvpo.training.loop import Loop, epochs_of
 
@@ -44,8 +46,8 @@ class Run:
         """One dict an epoch; docs/metrics.md names the keys."""
         return read_metrics(self.path)
 
-    def policy(self) -> Policy:
-        return load(self.path)
+    def policy(self, which: Which = "newest") -> Policy:
+        return load(self.path, which)
 
 
 def train(
@@ -63,10 +65,12 @@ def train(
     quiet: bool = False,
     tensorboard: bool = False,
     wandb: str | None = None,
+    name: str | None = None,
 ) -> Run:
     """Train a policy and return its run.
 
-    env: a task's name ("Point-Goal"), a Gymnasium id, or a callable that makes an environment.
+    env: a task's name ("Point-Goal"), a Gymnasium id, `cvpo.remote(...)`, a callable that makes an environment or a
+        vector environment, or a vector environment itself, which has its own number of environments.
     steps: environment steps in all, rounded up to whole epochs.
     cost_limit: expected cost per episode to stay below, one number for each constraint; a built-in task has its own.
     run_dir: where the run is written; runs/ENV/ALGORITHM/seed-N if not given.
@@ -74,22 +78,26 @@ def train(
     overwrite: delete a run that is in the directory already.
     config: settings over those of the preset, as a dict or as the algorithm's whole Config.
     wandb: the name of a Weights & Biases project to log to as well.
+    name: what the run directory and the report call the environment, if other than it calls itself.
     """
     entry = lookup(algorithm)
-    check_known(env)
+    env = as_source(env)
     steps, seed = check_numbers(steps, seed)
-    settings = config if isinstance(config, LoopConfig) else make_config(algorithm, preset, config, env)
+    settings = config if isinstance(config, LoopConfig) else make_config(algorithm, preset, config)
     if type(settings) is not entry.config:
         ours, theirs = (f"{kind.__module__}.{kind.__qualname__}" for kind in (entry.config, type(settings)))
         raise BadValue(f"{algorithm} takes {ours}, got {theirs}")
+    if settings.python is None:  # another interpreter knows others
+        check_known(env)
     limits = resolve_limits(env, algorithm, cost_limit)
-    make_environments = environment_maker(env, settings, limits)
+    make_environments = environment_maker(env, settings, limits, name)
     display = Display(steps, limits, quiet=quiet)
     with (
         TrainingInterrupts(display.message, display.leave) as interrupts,
         make_environments(settings.envs) as environments,
-        make_environments(settings.eval_episodes) as evaluations,
+        environments.for_evaluation(partial(make_environments, settings.eval_episodes)) as evaluations,
     ):
+        settings = dataclasses.replace(settings, envs=environments.count)  # a vector environment decides it
         path = Path(run_dir) if run_dir is not None else default_run_dir(environments.name, algorithm, seed)
         check_sinks(tensorboard, wandb is not None)
         threads = begun_with(path) if resume else None
@@ -103,6 +111,7 @@ def train(
         description = {
             "env": environments.name,
             "source": environments.source,
+            "environment": environments.identity,
             "algorithm": algorithm,
             "off_policy": settings.off_policy,
             "steps": steps,
@@ -113,21 +122,18 @@ def train(
             "config": dataclasses.asdict(settings),
             "spec": dataclasses.asdict(spec),
         }
-        try:
-            interrupts.check()
-            with open_run(path, description, resume, overwrite) as directory, keeping_errors(path):
-                display.last_word = messages.resume_hint(path, environments.source)
-                if warning := messages.flattened_images(environments.layout):
-                    display.message(warning)
-                loop = Loop(
-                    algorithm, learner, settings, spec, environments, evaluations, directory, seed, display, interrupts
-                )
-                with display:
-                    loop.run(steps, make_sinks(directory, tensorboard, wandb))
-                for line in messages.summary(read_metrics(path)[-1], spec, path, environments.source):
-                    display.message(line)
-        except Interrupted as stop:
-            raise stop.as_exit() from None
+        interrupts.check()
+        with open_run(path, description, resume, overwrite) as directory, keeping_errors(path):
+            display.last_word = messages.resume_hint(path, environments.source)
+            if warning := messages.flattened_images(environments.observation):
+                display.message(warning)
+            loop = Loop(
+                algorithm, learner, settings, spec, environments, evaluations, directory, seed, display, interrupts
+            )
+            with display:
+                loop.run(steps, make_sinks(directory, tensorboard, wandb))
+            for line in messages.summary(read_metrics(path)[-1], spec, path, environments.source):
+                display.message(line)
     return Run(path)
 
 
@@ -173,7 +179,9 @@ def resolve_limits(env: EnvSource, algorithm: str, cost_limit: float | Sequence[
     return limits
 
 
-def environment_maker(env: EnvSource, settings: LoopConfig, limits: tuple[float, ...]) -> Callable[[int], Environments]:
+def environment_maker(
+    env: EnvSource, settings: LoopConfig, limits: tuple[float, ...], name: str | None = None
+) -> Callable[[int], Environments]:
     return partial(
         Environments,
         env,
@@ -183,6 +191,9 @@ def environment_maker(env: EnvSource, settings: LoopConfig, limits: tuple[float,
         episode_length=settings.episode_length,
         processes=settings.processes,
         threads=settings.threads,
+        python=settings.python,
+        timeout=settings.env_timeout,
+        name=name,
     )
 
 

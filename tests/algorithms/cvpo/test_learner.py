@@ -106,13 +106,13 @@ def rollout(spec: Spec, seed: int = 0) -> Transition:
     return random._replace(costs=jnp.abs(random.costs), ended=last)
 
 
-def one_update(config: dict, spec: Spec = SPEC, measured_cost: float | None = None):
+def one_update(config: dict, spec: Spec = SPEC, error: float | None = None):
     algorithm = learner.make(make_config("cvpo", None, QUICK | config), spec)
     state = algorithm.init(jax.random.key(0))
     data = rollout(spec)
     state = algorithm.observe(state, jax.tree.map(lambda x: x[0], data))
-    if measured_cost is not None:
-        control = state.cost_control._replace(measured_cost=jnp.full(spec.num_costs, measured_cost))
+    if error is not None:
+        control = state.cost_control._replace(error=jnp.full(spec.num_costs, error), integral=jnp.zeros(spec.num_costs))
         state = state._replace(cost_control=control)
     made = make_config("cvpo", None, QUICK | config)
     batch = replay.sample(Replay(data, jnp.int32(1)), jax.random.key(1), made.sequences, made.n_step)
@@ -123,7 +123,7 @@ def one_update(config: dict, spec: Spec = SPEC, measured_cost: float | None = No
 @pytest.mark.parametrize(
     ("limits", "changes", "words"),
     [
-        ((1.0,), {}, "at most 75% of the reduction possible within a KL of 0.1, so it always has a solution"),
+        ((1.0,), {}, "at most 70% of the reduction possible within a KL of 0.1, so it always has a solution"),
         ((1.0, 1.0), {}, "for each cost within a KL of 0.1, which may have no solution"),
         ((1.0,), {"max_reduction": 1.2}, "may have no solution"),
         ((1.0,), {"cost_signal": "critic"}, "any two such M-steps.*multipliers alone let M-steps out"),
@@ -139,58 +139,26 @@ def test_the_first_line_promises_what_the_settings_hold(limits, changes, words):
 PLAIN = {"safety_margin": 0.0, "integral_gain": 0.0, "n_step": 1}
 
 
-def test_the_requested_reduction_is_proportional_to_the_measured_cost_above_its_target():
-    moved = {}
-    for cost in (0.5, 1.0, 1.5, 2.0):
-        _, _, info = one_update(PLAIN | {"max_reduction": 1e6, "proportional_gain": 0.2}, measured_cost=cost)
-        assert float(info["cost_control/measured_cost"]) == cost
-        assert float(info["cost_control/requested_reduction"]) == pytest.approx(0.2 * (cost - 1.0))
-        moved[cost] = float(info["estep/threshold"] - info["estep/cost_policy"])
-    assert moved[1.0] == pytest.approx(0.0, abs=1e-6)
-    assert moved[0.5] == pytest.approx(-moved[1.5], rel=1e-3)
-    assert moved[2.0] == pytest.approx(2 * moved[1.5], rel=1e-3)
-    assert moved[1.5] < 0.0
+def test_the_requested_reduction_is_proportional_to_the_error():
+    for error in (-0.5, 0.0, 0.25, 0.5):
+        _, _, info = one_update(PLAIN | {"proportional_gain": 0.2}, error=error)
+        assert float(info["cost_control/requested_reduction"]) == pytest.approx(0.2 * error, abs=1e-6)
+        assert np.sign(float(info["estep/threshold"])) == -np.sign(error)
 
 
 def test_a_request_is_bounded_by_what_the_kl_ball_allows():
     """However far the cost is above its limit, half of the possible reduction is left to the reward."""
-    _, _, info = one_update(PLAIN | {"max_reduction": 0.5}, measured_cost=1e4)
-    assert float(info["estep/threshold"]) < float(info["estep/cost_policy"])
+    _, _, info = one_update(PLAIN | {"max_reduction": 0.5, "proportional_gain": 10.0}, error=1.0)
+    assert float(info["estep/threshold"]) < 0.0
     assert float(info["estep/feasible"]) == 1.0
     assert float(info["estep/kl"]) == pytest.approx(0.1, rel=1e-3)  # what is left is used, so for the reward
-    _, _, info = one_update(PLAIN | {"max_reduction": 5.0}, measured_cost=1e4)
+    _, _, info = one_update(PLAIN | {"max_reduction": 5.0, "proportional_gain": 10.0}, error=1.0)
     assert float(info["estep/feasible"]) == 0.0
-
-
-def test_the_integral_grows_while_the_cost_is_above_its_limit_and_falls_below():
-    settings = {
-        "integral_gain": 0.1, "proportional_gain": 0.2, "max_reduction": 0.45, "safety_margin": 0.0,
-        "cost_smoothing": 1.0,
-    }  # fmt: skip
-    algorithm = learner.make(make_config("cvpo", None, QUICK | settings), SPEC)
-    state = algorithm.init(jax.random.key(0))
-    data = jax.tree.map(lambda x: x[0], rollout(SPEC))
-    integrals = []
-    for cost in (4.0, 2.0, 2.0, 2.0, 0.5, 0.0, 0.0, 0.0):  # with a limit of 1
-        state = algorithm.observe(state, data._replace(costs=jnp.full_like(data.costs, cost / SPEC.episode_length)))
-        integrals.append(float(state.cost_control.integral[0]))
-    # Nothing is added where the maximum is reached without it, and no more than up to it.
-    assert integrals == pytest.approx([0.0, 0.1, 0.2, 0.25, 0.2, 0.1, 0.0, 0.0], abs=1e-6)
 
 
 def test_the_critics_signal_has_the_papers_threshold():
     _, _, info = one_update({"cost_signal": "critic", "n_step": 1})
     assert float(info["estep/threshold"]) == pytest.approx(1.0 * threshold_factor(10, 0.99), rel=1e-5)
-
-
-def test_the_measured_cost_is_smoothed():
-    algorithm = learner.make(make_config("cvpo", None, QUICK | {"cost_smoothing": 0.25}), SPEC)
-    state = algorithm.init(jax.random.key(0))
-    data = jax.tree.map(lambda x: x[0], rollout(SPEC))
-    first = algorithm.observe(state, data._replace(costs=jnp.ones_like(data.costs)))
-    second = algorithm.observe(first, data._replace(costs=jnp.zeros_like(data.costs)))
-    assert float(first.cost_control.measured_cost[0]) == 10.0  # one a step in episodes of ten
-    assert float(second.cost_control.measured_cost[0]) == 7.5
 
 
 def test_the_limit_decays_to_its_final_value():

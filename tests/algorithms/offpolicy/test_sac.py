@@ -78,7 +78,8 @@ def test_temperature_falls_while_the_entropy_is_above_its_target():
 
 
 def test_entropy_is_rewarded_and_costs_nothing():
-    """Without reward or cost the best policy is near uniform: Q_r = γ α H / (1 - γ) with H = 2 log 2, and Q_c = 0."""
+    """With rewards that no action changes the best policy is near uniform, and the entropy is worth γ α H / (1 - γ) in
+    units of the critic, with H = 2 log 2; costs do not know of it."""
     config = sac.LagConfig(
         **TINY | {"hidden": (32,)}, gamma=0.5, temperature=1.0, automatic_temperature=False, polyak=0.9,
         critic_learning_rate=1e-2, policy_learning_rate=1e-2,

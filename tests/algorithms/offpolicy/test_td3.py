@@ -121,9 +121,10 @@ def test_exploration_is_noise_around_the_policy():
     np.testing.assert_allclose(log_prob, expected, rtol=1e-3, atol=1e-3)
 
 
-def test_a_deterministic_policy_has_no_retrace():
-    with pytest.raises(ValueError, match=r"got retrace=True; set n_step alone, or use cvpo or sac"):
-        td3.Config(retrace=True, n_step=3)
+def test_a_deterministic_policy_has_no_density_to_cut_traces_by():
+    assert td3.Config().retrace  # whole traces need none
+    with pytest.raises(ValueError, match=r"cut_traces"):
+        td3.Config(retrace=True, n_step=3, cut_traces=True)
 
 
 @pytest.mark.slow

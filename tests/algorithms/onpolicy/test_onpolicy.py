@@ -9,7 +9,7 @@ from scipy import stats
 
 from cvpo.algorithms.base import Spec, Transition
 from cvpo.algorithms.onpolicy import cpo, ppo, trpo
-from cvpo.algorithms.onpolicy.iteration import Batch, make_algorithm, normalize
+from cvpo.algorithms.onpolicy.iteration import Batch, make_algorithm, standardize
 from cvpo.algorithms.onpolicy.lagrangian import penalized_advantage
 from cvpo.algorithms.onpolicy.policy import PolicyConfig, make_policy
 from cvpo.algorithms.onpolicy.values import make_values, minibatches, rescale
@@ -127,16 +127,17 @@ def test_advantages_by_hand_with_a_termination_and_a_cut():
     batch = batch_of(rollout, config, spec(1.0), value=10.0)
     advantage = np.array([-6, -8, -2.25, -1])
     np.testing.assert_allclose(batch.advantages[0], (advantage - advantage.mean()) / advantage.std(), rtol=1e-5)
-    # The cost's traces are off (λ = 0), and its units stay.
+    # The cost's traces are off (λ = 0).
     delta = np.array([-4, -8, -2, -1])
-    np.testing.assert_allclose(batch.advantages[1], delta - delta.mean(), rtol=1e-5)
+    np.testing.assert_allclose(batch.advantages[1], (delta - delta.mean()) / delta.std(), rtol=1e-5)
+    np.testing.assert_allclose(batch.cost_scales, [delta.std()], rtol=1e-5)
     # The first episode, the only one that cannot have been cut, costs 1 + 2.
     np.testing.assert_allclose(batch.episode_costs, [3.0])
     assert batch.episode_length == 2
 
 
 def test_equal_advantages_become_zero():
-    np.testing.assert_allclose(normalize(jnp.full((2, 7), 3.0)), np.zeros((2, 7)), atol=1e-6)
+    np.testing.assert_allclose(standardize(jnp.full((2, 7), 3.0))[0], np.zeros((2, 7)), atol=1e-6)
 
 
 def test_minibatches_are_a_shuffle_without_repeats():
@@ -176,13 +177,14 @@ def test_an_update_keeps_the_state_of_one_type_so_that_it_is_compiled_once(name,
 def lag_batch(costs: list[float]) -> Batch:
     advantages = jnp.array([[1.0, -1.0], [2.0, 0.0], [0.0, 4.0]])[: 1 + len(costs)]
     empty = jnp.zeros((2, 1))
-    return Batch(empty, empty, jnp.zeros(2), advantages, jnp.array(costs), jnp.array(20.0))
+    return Batch(empty, empty, jnp.zeros(2), advantages, jnp.ones(len(costs)), jnp.array(costs), jnp.array(20.0))
 
 
 def test_the_penalty_by_hand_for_two_constraints():
-    # Costs 7 and 4, limits 3 and 2, gain 0.5: multipliers 2 and 1, so (A - 2·A₁ - A₂) / 4.
-    config = ppo.LagConfig(multiplier_kp=0.5, multiplier_ki=0.0, multiplier_kd=0.0)
-    _, advantage, info = penalized_advantage(config, spec(3.0, 2.0), pid_init(2), lag_batch([7.0, 4.0]))
+    # Costs 6 and 4, limits 3 and 3, no margin: excesses of 1/2 and 1/4 of the cost, multipliers 2 and 1 with a gain of
+    # 4, so (A - 2·A₁ - A₂) / 4.
+    config = ppo.LagConfig(multiplier_kp=4.0, multiplier_ki=0.0, multiplier_kd=0.0, safety_margin=0.0)
+    _, advantage, info = penalized_advantage(config, spec(3.0, 3.0), pid_init(2), lag_batch([6.0, 4.0]))
     np.testing.assert_allclose(advantage, [(1 - 4 - 0) / 4, (-1 - 0 - 4) / 4], rtol=1e-6)
     assert (info["update/multiplier_0"], info["update/multiplier_1"]) == (pytest.approx(2.0), pytest.approx(1.0))
 
@@ -195,13 +197,13 @@ def test_an_infinite_limit_is_no_constraint():
 
 
 def test_the_integral_lives_on_in_the_controller():
-    config = ppo.LagConfig(multiplier_kp=0.0, multiplier_ki=0.1, multiplier_kd=0.0)
+    config = ppo.LagConfig(multiplier_kp=0.0, multiplier_ki=1.0, multiplier_kd=0.0, safety_margin=0.0)
     controller = pid_init(1)
     multipliers = []
-    for cost in (13.0, 13.0, 8.0):
+    for cost in (12.5, 12.5, 9.0):  # excesses of 0.2, 0.2 and -0.1
         controller, _, info = penalized_advantage(config, spec(10.0), controller, lag_batch([cost]))
         multipliers.append(float(info["update/multiplier"]))
-    np.testing.assert_allclose(multipliers, [0.3, 0.6, 0.4], rtol=1e-5)
+    np.testing.assert_allclose(multipliers, [0.2, 0.4, 0.3], rtol=1e-5)
 
 
 def test_without_multipliers_the_costs_change_nothing():

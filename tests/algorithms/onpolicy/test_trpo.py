@@ -28,7 +28,7 @@ def test_the_natural_gradient_solves_with_the_explicit_fisher_matrix(discrete):
         # away from the start, where the last layer is nearly zero
         params = jax.tree.map(lambda x: x + 0.5 * jax.random.normal(jax.random.key(x.size), x.shape), policy.init(KEY))
         action, log_prob = policy.act(params, obs, KEY)
-        batch = Batch(obs, action, log_prob, advantages, jnp.zeros(1), jnp.ones(()))
+        batch = Batch(obs, action, log_prob, advantages, jnp.ones(1), jnp.zeros(1), jnp.ones(()))
         region = trpo.make_region(config, policy, params, batch, advantages)
         flat, unravel = ravel_pytree(params)
 

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cvpo.algorithms.shared.pid import PIDGains, pid_init, pid_update
+from cvpo.algorithms.shared.pid import PIDGains, pid_init, pid_update, relative_excess
 
 
 def run(costs, limit, gains, **options):
-    """Multipliers [steps, m] of a sequence of costs [steps, m]."""
+    """Multipliers [steps, m] of a sequence of costs [steps, m], controlled in units of cost."""
     costs, limit = jnp.atleast_2d(jnp.array(costs, float)), jnp.atleast_1d(jnp.array(limit, float))
     state, out = pid_init(limit.size), []
     for cost in costs:
-        state, multiplier = pid_update(state, cost, limit, gains, **options)
+        state, multiplier = pid_update(state, cost - limit, gains, **options)
         out.append(multiplier)
     return np.stack(out)
 
@@ -56,16 +56,27 @@ def test_smoothing_tempers_proportional_and_derivative_terms_only():
     np.testing.assert_allclose(multipliers, column(0.0, 2 + 0.8 + 6), rtol=1e-5)
 
 
+def test_the_relative_excess_by_hand():
+    # a quarter below a limit of 10 is the target, 7.5; above the limit the cost itself is the unit
+    costs, limits = jnp.array([7.5, 0.0, 10.0, 30.0, 5.0, 0.0, 5.0]), jnp.array([10.0] * 4 + [0.0, 0.0, jnp.inf])
+    np.testing.assert_allclose(
+        relative_excess(costs, limits, 0.25), [0.0, -0.75, 0.25, 0.75, 1.0, 0.0, -1.0], rtol=1e-6
+    )
+
+
 def test_infinite_limit_means_no_multiplier():
-    for gains in (PIDGains(1.0, 0.1, 2.0), PIDGains(0.0, 0.0, 1.0)):
-        np.testing.assert_array_equal(run(column(5, 9, 100), np.inf, gains), 0)
+    state = pid_init(1)
+    for cost in (5.0, 9.0, 100.0):
+        excess = relative_excess(jnp.array([cost]), jnp.array([jnp.inf]), 0.25)
+        state, multiplier = pid_update(state, excess, PIDGains(1.0, 0.1, 2.0))
+        np.testing.assert_array_equal(multiplier, 0.0)
 
 
 def test_constraints_do_not_touch_each_other():
     gains = PIDGains(0.5, 0.1, 1.0)
     costs = np.array([[12.0, 3.0, 1.0], [15.0, 9.0, 2.0], [6.0, 1.0, 7.0]])
-    together = run(costs, [10.0, np.inf, 2.0], gains)
-    for i, limit in enumerate([10.0, np.inf, 2.0]):
+    together = run(costs, [10.0, 5.0, 2.0], gains)
+    for i, limit in enumerate([10.0, 5.0, 2.0]):
         np.testing.assert_allclose(together[:, i], run(costs[:, i : i + 1], limit, gains)[:, 0])
 
 
@@ -86,5 +97,5 @@ def test_integral_control_finds_the_multiplier_of_a_known_problem():
     """max 4x - x² s.t. x <= 1 has multiplier 2: the best response is x = (4 - λ) / 2."""
     state, multiplier = pid_init(1), jnp.zeros(1)
     for _ in range(200):
-        state, multiplier = pid_update(state, (4 - multiplier) / 2, jnp.ones(1), PIDGains(0.1, 0.1, 0.1))
+        state, multiplier = pid_update(state, (4 - multiplier) / 2 - 1, PIDGains(0.1, 0.1, 0.1))
     assert float(multiplier[0]) == pytest.approx(2.0, abs=1e-3)

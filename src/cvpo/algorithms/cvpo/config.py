@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from cvpo.algorithms.config import require_at_least, require_between, require_positive, setting
+from cvpo.algorithms.config import require_at_least, require_between, require_constraint, require_positive, setting
 from cvpo.algorithms.offpolicy.critics import CriticConfig
 from cvpo.errors import BadValue
 
@@ -21,16 +21,21 @@ class Config(CriticConfig):
     cost_signal: Literal["critic", "measured"] = setting("measured", "cost control")
     """What the cost control responds to: the measured cost of recent episodes, or the cost critic's estimate over
     replayed states (the paper)."""
-    cost_smoothing: float = setting(0.2, "cost control")
+    constraint: str = setting("mean", "cost control")
+    """What the cost limit is on: mean, the mean cost of episodes; quantile=0.9, a cost that nine of ten episodes stay
+    within; cvar=0.9, the mean cost of the worst tenth."""
+    constraint_episodes: int = setting(40, "cost control")
+    """Recent episodes of which a quantile or CVaR is taken."""
+    cost_smoothing: float = setting(0.5, "cost control")
     """Weight of the newest epoch in the running mean of the measured cost."""
     proportional_gain: float = setting(0.5, "cost control")
-    """Cost reduction requested of an E-step when the measured cost is one limit above its target, as a fraction of the
-    largest reduction that the KL bound allows."""
-    integral_gain: float = setting(0.05, "cost control")
-    """Added to the requested fraction in each epoch that the measured cost is one limit above its target; taken away
-    again in epochs below it."""
-    max_reduction: float = setting(0.75, "cost control")
-    """Largest fraction that is requested. The rest is left for the reward, which would never be found otherwise."""
+    """Cost reduction requested of an E-step, as a fraction of the largest reduction that the KL bound allows, for an
+    error of 1. The error is how far the measured cost is above its target, over the larger of cost and limit."""
+    integral_gain: float = setting(0.02, "cost control")
+    """Added to the requested fraction in each epoch with an error of 1; forgotten again in epochs below the target."""
+    max_reduction: float = setting(0.7, "cost control")
+    """Largest fraction that is requested of all constraints together. The rest is left for the reward, which would
+    never be found otherwise."""
     limit_start: float = setting(1.0, "cost control")
     """Factor on the cost limits at the start; it decays to 1."""
     limit_decay: float = setting(0.9, "cost control")
@@ -43,6 +48,8 @@ class Config(CriticConfig):
     """States of the batch that the E-step and the M-step work on; the critics learn from all."""
     kl_estep: float = setting(0.1, "policy")
     """Bound ε₂ on KL(q ‖ old policy) in the E-step."""
+    dual_batches: int = setting(8, "policy")
+    """Batches of states that the E-step's dual is solved over: the newest and those before it."""
     per_state: bool = setting(False, "policy")
     """Solve one dual problem for each state instead of one for the batch; needs cost_signal critic."""
 
@@ -55,16 +62,14 @@ class Config(CriticConfig):
     """Clip the policy's gradient to this norm."""
     kl_constraint: bool = setting(True, "policy")
     """Hold the policy in the M-step's trust region; False is the paper's ablation."""
-    kl_mean: float = setting(0.005, "policy")
+    kl_mean: float = setting(0.015, "policy")
     """Trust region of the policy's mean (of the whole policy if it is categorical)."""
-    kl_scale: float = setting(0.0005, "policy")
+    kl_scale: float = setting(0.001, "policy")
     """Trust region of the policy's covariance."""
-    mean_dual_learning_rate: float = setting(1.0, "policy")
-    """Step size of the multiplier that holds the mean in its trust region."""
-    scale_dual_learning_rate: float = setting(100.0, "policy")
-    """Step size of the multiplier that holds the covariance in its trust region."""
+    dual_learning_rate: float = setting(0.05, "policy")
+    """Step size of the logarithm of the multipliers that hold the policy in its trust region."""
     max_dual: float = setting(30.0, "policy")
-    """Upper bound of the trust-region multipliers: after a spike they fall slowly, and meanwhile nothing moves."""
+    """Upper bound of these multipliers."""
     enforce_trust_region: bool = setting(False, "policy")
     """Step back towards the old policy whenever the M-step leaves its trust region."""
     policy_polyak: float = setting(0.95, "policy")
@@ -74,17 +79,23 @@ class Config(CriticConfig):
     """A full covariance matrix; False: a diagonal one."""
     initial_scale: float = setting(0.5, "policy")
     """Standard deviation of the policy at the start; actions span [-1, 1]."""
+    min_scale: float = setting(0.05, "policy")
+    """Smallest standard deviation of the policy in training. The trust region is in units of the deviation, so this is
+    also what keeps the pace of learning from vanishing; it must be below initial_scale."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(self, 1, "particles", "policy_states", "mstep_iterations", "limit_start")
+        require_at_least(self, 1, "particles", "policy_states", "dual_batches", "mstep_iterations", "limit_start")
         require_at_least(self, 0, "integral_gain")
         require_positive(
-            self, "kl_estep", "kl_mean", "kl_scale", "policy_learning_rate", "mean_dual_learning_rate",
-            "scale_dual_learning_rate", "max_dual", "initial_scale", "max_reduction", "proportional_gain",
+            self, "kl_estep", "kl_mean", "kl_scale", "policy_learning_rate", "dual_learning_rate",
+            "max_dual", "initial_scale", "min_scale", "max_reduction", "proportional_gain",
         )  # fmt: skip
         require_between(self, 0.0, 1.0, "safety_margin", "cost_smoothing", "limit_decay", "policy_polyak")
+        if self.min_scale >= self.initial_scale:
+            raise BadValue(f"min_scale must be below initial_scale = {self.initial_scale}, got {self.min_scale}")
         if self.max_gradient_norm is not None:
             require_positive(self, "max_gradient_norm")
+        require_constraint(self)
         if self.per_state and self.cost_signal == "measured":
             raise BadValue("per_state needs cost_signal critic: a measured cost is one of the batch, not of a state")

@@ -1,9 +1,17 @@
 """Cost control: what cost is measured, and what reduction of it is requested of the next E-step.
 
-A PI controller for each of m constraints. Its error is how far the measured cost of recent episodes is above its
-target, in units of the limit. Its output is a fraction of the largest cost reduction that the E-step's KL bound allows,
-so that the request can be met whatever the critics' scale is. With the critic's signal there is no controller: the
-threshold is the paper's.
+For each of m constraints, once an epoch:
+
+1. measured cost = a running mean of the episodes' cost over a few epochs;
+2. error = how far it is above its target, as a fraction of the larger of cost and limit: between -1 and 1;
+3. requested fraction = proportional_gain · error + integral, at most max_reduction;
+4. the integral changes by integral_gain · error, but does not grow while the request is at its maximum;
+5. far below the target it is forgotten, by a part of itself in proportion to error².
+
+The fraction is one of the largest cost reduction that the E-step's KL bound allows, so that it can be met whatever the
+critics' scale is. The integral is what removes a steady offset: the cost answers to the request by changing at a rate,
+and a constant part of every request is needed to hold the cost against the pull of the reward. With the critic's signal
+there is no controller: the threshold is the paper's.
 """
 
 from __future__ import annotations
@@ -13,17 +21,25 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Spec, Transition, first_episode_means
+from cvpo.algorithms.base import Spec, Transition, first_episode_costs, first_episode_means
 from cvpo.algorithms.cvpo.config import Config
-from cvpo.algorithms.cvpo.estep.candidates import Candidates
 from cvpo.algorithms.cvpo.estep.max_cost_reduction import max_cost_reduction
+from cvpo.algorithms.offpolicy.critics import Units
+from cvpo.algorithms.shared import recent_costs
+from cvpo.algorithms.shared.pid import relative_excess
 from cvpo.algorithms.shared.returns import threshold_factor
+
+# How much of the integral is forgotten in an epoch at an error of -1. Near the target, next to nothing is, so that rise
+# and fall have the same pace there, and the scatter of episodes leaves no offset.
+FORGETTING = 0.5
 
 
 class CostControl(NamedTuple):
     """The controller's memory, part of the learner's state."""
 
-    measured_cost: jax.Array  # [m] running mean of the cost per episode, NaN before the first
+    measured_cost: jax.Array  # [m] running mean of the cost per episode, or the constraint's statistic
+    recent: jax.Array  # [k, m] costs of recent episodes, of which a quantile or CVaR is taken; NaN: none yet
+    error: jax.Array  # [m] how far it is above its target
     integral: jax.Array  # [m] what past errors add to the requested fraction
     epoch: jax.Array  # []
 
@@ -32,32 +48,36 @@ class Request(NamedTuple):
     """What the next E-step is asked for."""
 
     fraction: jax.Array  # [m] of the largest reduction; negative: the cost may rise
-    threshold: jax.Array  # [m] what E_q[Q_c] must stay below; inf: not constrained
+    threshold: jax.Array  # [m] what E_q[Q_c] must stay below, in the unit of the critics; inf: not constrained
 
 
-def start(constraints: int) -> CostControl:
-    return CostControl(
-        measured_cost=jnp.full(constraints, jnp.nan, jnp.float32),
-        integral=jnp.zeros(constraints),
-        epoch=jnp.zeros((), jnp.int32),
-    )
+def start(config: Config, constraints: int) -> CostControl:
+    zeros = jnp.zeros(constraints)
+    recent = recent_costs.start(config, constraints)
+    return CostControl(zeros, recent, error=zeros, integral=zeros, epoch=jnp.zeros((), jnp.int32))
 
 
 def measure(config: Config, spec: Spec, control: CostControl, rollout: Transition) -> CostControl:
-    """The controller after an epoch's episodes [H, N]: their cost enters the running mean and the integral.
+    """The controller after an epoch's episodes [H, N]."""
+    if config.constraint == "mean":
+        return respond(config, spec, control, first_episode_means(rollout, rollout.costs))
+    recent, statistic = recent_costs.observe(config, control.recent, first_episode_costs(rollout))
+    return respond(config, spec, control._replace(recent=recent), statistic)
 
-    An E-step's solution meets part of any request by drawing closer to the best of the noise, which the policy does
-    only slowly. The integral of the error learns how much more must be requested. It is held where the maximum is
-    reached without it: what summed up in careless epochs would make the policy too careful for long.
-    """
-    cost = first_episode_means(rollout, rollout.costs)
-    smoothed = control.measured_cost + config.cost_smoothing * (cost - control.measured_cost)
-    measured = jnp.where(jnp.isnan(control.measured_cost), cost, smoothed)
-    control = control._replace(measured_cost=measured, epoch=control.epoch + 1)
-    error = error_in_limits(config, spec, control)
-    room = config.max_reduction - jnp.clip(config.proportional_gain * error, 0.0, config.max_reduction)
-    integral = control.integral + config.integral_gain * jnp.clip(error, -1.0, 1.0)
-    return control._replace(integral=jnp.clip(integral, 0.0, room))
+
+def respond(config: Config, spec: Spec, control: CostControl, cost: jax.Array) -> CostControl:
+    """The controller after an epoch in which episodes had the mean cost `cost` [m], or the constraint's statistic."""
+    control = control._replace(epoch=control.epoch + 1)
+    # A statistic is of many epochs already.
+    weight = config.cost_smoothing if config.constraint == "mean" else 1.0
+    smoothed = control.measured_cost + weight * (cost - control.measured_cost)
+    measured = jnp.where(control.epoch == 1, cost, smoothed)
+    error = relative_excess(measured, limits_now(config, spec, control), config.safety_margin)
+    saturated = config.proportional_gain * error + control.integral >= config.max_reduction
+    change = config.integral_gain * jnp.where(saturated, jnp.minimum(error, 0.0), error)
+    forgotten = FORGETTING * control.integral * jnp.minimum(error, 0.0) ** 2
+    integral = jnp.clip(control.integral + change - forgotten, 0.0, config.max_reduction)
+    return control._replace(measured_cost=measured, error=error, integral=integral)
 
 
 def limits_now(config: Config, spec: Spec, control: CostControl) -> jax.Array:
@@ -65,21 +85,27 @@ def limits_now(config: Config, spec: Spec, control: CostControl) -> jax.Array:
     return jnp.array(spec.cost_limits) * (1 + (config.limit_start - 1) * config.limit_decay**control.epoch)
 
 
-def error_in_limits(config: Config, spec: Spec, control: CostControl) -> jax.Array:
-    """How far the measured cost is above its target [m], in units of the limit; 0 before the first episode."""
-    final = jnp.array(spec.cost_limits)
-    unit = jnp.where(final > 0, final, 1.0)
-    target = (1 - config.safety_margin) * limits_now(config, spec, control)
-    return jnp.nan_to_num((control.measured_cost - target) / unit)
+def requested_fraction(config: Config, control: CostControl) -> jax.Array:
+    """What reduction of each cost is requested [m], as a fraction of the largest.
+
+    Several requests share the KL ball: independent costs lowered by fractions f of their largest reductions take
+    √Σf² of it, so that this sum is what max_reduction bounds.
+    """
+    wanted = jnp.minimum(config.proportional_gain * control.error + control.integral, config.max_reduction)
+    together = jnp.sqrt((jnp.maximum(wanted, 0.0) ** 2).sum())
+    shared = wanted * config.max_reduction / jnp.maximum(together, config.max_reduction)
+    return jnp.where(wanted > 0, shared, wanted)
 
 
-def request(config: Config, spec: Spec, control: CostControl, candidates: Candidates) -> Request:
-    """The thresholds of the next E-step over these candidates."""
+def request(
+    config: Config, spec: Spec, control: CostControl, units: Units, q_costs: jax.Array, log_prior: jax.Array
+) -> Request:
+    """The thresholds of the next E-step over candidates with q_costs [m, B, K], centred if the signal is measured."""
     limits = limits_now(config, spec, control)
     if config.cost_signal == "critic":
-        return Request(jnp.zeros_like(limits), limits * threshold_factor(spec.episode_length, config.gamma))
-    largest = jax.vmap(lambda q: max_cost_reduction(q, candidates.log_prior, config.kl_estep))(candidates.q_costs)
-    wanted = config.proportional_gain * error_in_limits(config, spec, control) + control.integral
-    fraction = jnp.clip(wanted, -config.max_reduction, config.max_reduction)
-    reduction = jnp.where(jnp.isinf(limits), -jnp.inf, fraction * largest)
-    return Request(fraction, candidates.policy_costs - reduction)
+        scale = jnp.where(units.scale > 0, units.scale, 1.0)[1:]
+        thresholds = (limits * threshold_factor(spec.episode_length, config.gamma) - units.level[1:]) / scale
+        return Request(jnp.zeros_like(limits), thresholds)
+    largest = jax.vmap(lambda q: max_cost_reduction(q, log_prior, config.kl_estep))(q_costs)
+    fraction = requested_fraction(config, control)
+    return Request(fraction, jnp.where(jnp.isinf(limits), jnp.inf, -fraction * largest))

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Key, Params, Spec
+from cvpo.algorithms.base import Key, Params, Portable, Spec
 from cvpo.algorithms.cvpo.config import Config
-from cvpo.algorithms.shared import networks
+from cvpo.algorithms.shared import networks, portable
 from cvpo.algorithms.shared.distributions import Gaussian, categorical_kl, gaussian_kl_mean, gaussian_kl_scale
 
 
@@ -28,6 +28,7 @@ class Head(NamedTuple):
     log_probs(old, new, actions) -> the candidates' log densities [B, K] for the M-step, one array for each part fitted
     kls(old, new) -> [c]: mean KL(old || new) of each part that has a trust region of its own
     entropy(distribution) -> [B]
+    portable(params) -> Portable
     """
 
     kl_names: tuple[str, ...]
@@ -39,17 +40,20 @@ class Head(NamedTuple):
     log_probs: Callable[[Any, Any, jax.Array | None], tuple[jax.Array, ...]]
     kls: Callable[[Any, Any], jax.Array]
     entropy: Callable[[Any], jax.Array]
+    portable: Callable[[Params], Portable]
 
 
 def make_head(config: Config, spec: Spec) -> Head:
     if spec.discrete:
         return categorical_head(spec, config.hidden)
-    return gaussian_head(spec, config.hidden, config.full_covariance, config.initial_scale)
+    return gaussian_head(spec, config.hidden, config.full_covariance, config.initial_scale, config.min_scale)
 
 
-def gaussian_head(spec: Spec, hidden: Sequence[int], full_covariance: bool, initial_scale: float) -> Head:
+def gaussian_head(
+    spec: Spec, hidden: Sequence[int], full_covariance: bool, initial_scale: float, min_scale: float
+) -> Head:
     def distribution(params: Params, obs: jax.Array) -> Gaussian:
-        return networks.gaussian_apply(params, obs, spec.action_size, initial_scale)
+        return networks.gaussian_apply(params, obs, spec.action_size, initial_scale, min_scale)
 
     def act(params: Params, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
         policy = distribution(params, obs)
@@ -80,6 +84,7 @@ def gaussian_head(spec: Spec, hidden: Sequence[int], full_covariance: bool, init
         log_probs=log_probs,
         kls=kls,
         entropy=lambda policy: policy.entropy(),
+        portable=lambda params: portable.gaussian_policy(params, spec.action_size, initial_scale),
     )
 
 
@@ -101,4 +106,5 @@ def categorical_head(spec: Spec, hidden: Sequence[int]) -> Head:
         log_probs=lambda old, new, actions: (new.log_probs,),
         kls=lambda old, new: categorical_kl(old, new).mean()[None],
         entropy=lambda policy: policy.entropy(),
+        portable=portable.categorical_policy,
     )

@@ -15,8 +15,9 @@ import optax
 from cvpo.algorithms.base import Algorithm, Key, Params, Spec, Transition, UpdateMetrics
 from cvpo.algorithms.cvpo import cost_control, guarantees
 from cvpo.algorithms.cvpo.config import Config
-from cvpo.algorithms.cvpo.estep.candidates import draw_candidates
-from cvpo.algorithms.cvpo.estep.solve import solve_estep
+from cvpo.algorithms.cvpo.estep import pool as pools
+from cvpo.algorithms.cvpo.estep.candidates import Candidates, centred, draw_candidates, state_count
+from cvpo.algorithms.cvpo.estep.solve import solve_estep, tilted_weights
 from cvpo.algorithms.cvpo.heads import make_head
 from cvpo.algorithms.cvpo.metrics import update_metrics
 from cvpo.algorithms.cvpo.mstep import PolicyState, fit_policy, init_policy
@@ -27,12 +28,14 @@ class State(NamedTuple):
     critics: CriticState
     policy: PolicyState
     target_actor: Params  # the old policy θ_i of both steps, averaged slowly
+    pool: pools.Pool  # what the E-step's dual is solved over
     dual: tuple[jax.Array, jax.Array]  # the last E-step's (η, λ [m]): they move little between updates
     cost_control: cost_control.CostControl
 
 
 def make(config: Config, spec: Spec) -> Algorithm:
     critics, head = make_critics(config, spec), make_head(config, spec)
+    particles = spec.action_size if spec.discrete else config.particles
 
     def init(key: Key) -> State:
         critic_key, actor_key = jax.random.split(key)
@@ -41,8 +44,9 @@ def make(config: Config, spec: Spec) -> Algorithm:
             critics=critics.init(critic_key),
             policy=policy,
             target_actor=policy.actor,
+            pool=pools.start(spec.num_costs, config.dual_batches, state_count(config), particles),
             dual=(jnp.zeros(()), jnp.zeros(spec.num_costs)),
-            cost_control=cost_control.start(spec.num_costs),
+            cost_control=cost_control.start(config, spec.num_costs),
         )
 
     def observe(state: State, rollout: Transition) -> State:
@@ -62,27 +66,36 @@ def make(config: Config, spec: Spec) -> Algorithm:
         critic_state, critic_metrics = critics.update(state.critics, batch, expect, log_prob)
         obs = learned_steps(config, batch).obs
         candidates = draw_candidates(config, head, critics, critic_state.target, state.target_actor, obs, candidate_key)
-        request = cost_control.request(config, spec, state.cost_control, candidates)
+        compared = centred(candidates) if config.cost_signal == "measured" else candidates
+        pool = pools.add(state.pool, compared)
+        values = (compared.q_reward, compared.q_costs, compared.log_prior) if config.per_state else pool.flat
+        request = cost_control.request(config, spec, state.cost_control, critic_state.units, *values[1:])
         estep = solve_estep(
-            candidates.q_reward,
-            candidates.q_costs,
+            *values[:2],
             request.threshold,
             config.kl_estep,
-            candidates.log_prior,
+            values[2],
             config.per_state,
             warm_start=None if config.per_state else state.dual,
         )
-        mstep = fit_policy(config, head, state.policy, state.target_actor, candidates, estep.weights)
-        metrics = update_metrics(head, critic_metrics, state.cost_control, request, candidates, estep, mstep)
+        weights = estep.weights if config.per_state else weights_of(compared, estep.tilt)
+        mstep = fit_policy(config, head, state.policy, state.target_actor, candidates, weights)
+        metrics = update_metrics(
+            head, critic_metrics, state.cost_control, request, critic_state.units, candidates, estep, weights, mstep
+        )
         new = state._replace(
             critics=critic_state,
+            pool=pool,
             policy=mstep.policy,
             target_actor=optax.incremental_update(mstep.policy.actor, state.target_actor, 1 - config.policy_polyak),
             dual=state.dual if config.per_state else (estep.eta, estep.multipliers),
         )
         return new, metrics
 
+    def weights_of(compared: Candidates, tilt: jax.Array) -> jax.Array:
+        return tilted_weights(tilt, compared.q_reward, compared.q_costs, compared.log_prior)
+
     def describe() -> str:
         return guarantees.describe(config, spec)
 
-    return Algorithm(init, lambda state: state.policy.actor, head.act, update, observe, describe)
+    return Algorithm(init, lambda state: state.policy.actor, head.act, update, observe, describe, head.portable)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 
 from cvpo.algorithms.base import Scalars, UpdateMetrics
@@ -10,6 +11,7 @@ from cvpo.algorithms.cvpo.estep.candidates import Candidates
 from cvpo.algorithms.cvpo.estep.solve import EStep
 from cvpo.algorithms.cvpo.heads import Head
 from cvpo.algorithms.cvpo.mstep import MStep
+from cvpo.algorithms.offpolicy.critics import Units
 from cvpo.metric_names import per_cost
 
 
@@ -18,18 +20,24 @@ def update_metrics(
     critics: Scalars,
     control: CostControl,
     request: Request,
+    units: Units,
     candidates: Candidates,
     estep: EStep,
+    weights: jax.Array,
     mstep: MStep,
 ) -> UpdateMetrics:
-    solution_reward = (estep.weights * candidates.q_reward).sum(-1).mean()
+    """In the units of rewards and costs; the E-step and its candidates are in those of the critics."""
+    reward_scale, cost_scales = units.scale[0], units.scale[1:]
+    solution_reward = units.level[0] + reward_scale * (weights * candidates.q_reward).sum(-1).mean()
+    eta = reward_scale * estep.eta.mean()
+    multipliers = jnp.atleast_2d(estep.multipliers).mean(0)
     mean = critics | {
-        "critic/reward_value": candidates.policy_reward,
-        "estep/eta": estep.eta.mean(),
+        "critic/reward_value": units.level[0] + reward_scale * candidates.policy_reward,
+        "estep/eta": eta,
         "estep/feasible": estep.feasible.mean(),
         "estep/kl": estep.kl.mean(),
         "estep/iterations": estep.iterations.mean(),
-        "estep/elbo": solution_reward - estep.eta.mean() * estep.kl.mean(),
+        "estep/elbo": solution_reward - eta * estep.kl.mean(),
         "mstep/likelihood": mstep.likelihood,
         "mstep/step_fraction": mstep.step_fraction,
         "policy/entropy": head.entropy(candidates.old).mean(),
@@ -43,10 +51,11 @@ def update_metrics(
     costs = {
         "cost_control/measured_cost": control.measured_cost,
         "cost_control/requested_reduction": request.fraction,
-        "estep/multiplier": jnp.atleast_2d(estep.multipliers).mean(0),
-        "estep/cost_policy": candidates.policy_costs,
-        "estep/cost_solution": (estep.weights * candidates.q_costs).sum(-1).mean(-1),
-        "estep/threshold": request.threshold,
+        "cost_control/integral": control.integral,
+        "estep/multiplier": multipliers * reward_scale / jnp.where(cost_scales > 0, cost_scales, 1.0),
+        "estep/cost_policy": units.level[1:] + cost_scales * candidates.policy_costs,
+        "estep/cost_solution": units.level[1:] + cost_scales * (weights * candidates.q_costs).sum(-1).mean(-1),
+        "estep/threshold": request.threshold * cost_scales,
     }
     for name, values in costs.items():
         mean |= per_cost(name, values)

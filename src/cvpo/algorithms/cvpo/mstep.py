@@ -22,6 +22,9 @@ from cvpo.algorithms.cvpo.heads import Head
 
 P = TypeVar("P")
 
+# Small against the likelihood's own curvature, which is 1 in the units of the KL.
+MIN_DUAL = 0.1
+
 
 class PolicyState(NamedTuple):
     """What the M-step improves and carries from one update to the next."""
@@ -100,8 +103,7 @@ def lagrangian(
     likelihood = sum((weighted_log_likelihood(part, weights) for part in log_probs), start=jnp.zeros(()))
     kls, bounds = head.kls(candidates.old, new), kl_bounds(config, head)
     if config.kl_constraint:
-        rates = jnp.array([config.mean_dual_learning_rate, config.scale_dual_learning_rate])[: len(head.kl_names)]
-        duals = dual_ascent(duals, jax.lax.stop_gradient(kls), bounds, rates, config.max_dual)
+        duals = dual_ascent(duals, jax.lax.stop_gradient(kls), bounds, config.dual_learning_rate, config.max_dual)
     else:
         duals = jnp.zeros(len(head.kl_names))
     return duals @ (kls - bounds) - likelihood, Terms(likelihood, kls, duals)
@@ -113,14 +115,15 @@ def weighted_log_likelihood(log_prob: jax.Array, weights: jax.Array) -> jax.Arra
 
 
 def dual_ascent(
-    multiplier: jax.Array,
-    kl: jax.Array,
-    limit: float | jax.Array,
-    learning_rate: float | jax.Array,
-    maximum: float,
+    multiplier: jax.Array, kl: jax.Array, limit: jax.Array, learning_rate: float, maximum: float
 ) -> jax.Array:
-    """The multiplier β of a KL limit after one gradient step (paper's appendix: β - α (ε - C)), in [0, maximum]."""
-    return jnp.clip(multiplier - learning_rate * (limit - kl), 0.0, maximum)
+    """The multiplier β of a KL limit after one step of its ascent, in [MIN_DUAL, maximum].
+
+    The paper's step β - α (ε - C) is taken in the logarithm of β and in units of ε. It then has one pace for limits of
+    any size, and comes back from a spike of the KL within tens of steps; meanwhile the policy hardly moves.
+    """
+    excess = jnp.clip(kl / limit - 1, -1.0, 1.0)
+    return jnp.clip(multiplier * jnp.exp(learning_rate * excess), MIN_DUAL, maximum)
 
 
 def step_back(

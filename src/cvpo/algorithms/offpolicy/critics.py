@@ -16,6 +16,10 @@ import optax
 from cvpo.algorithms.base import Scalars, Spec, Transition
 from cvpo.algorithms.config import OffPolicyConfig, require_at_least, require_between, setting
 from cvpo.algorithms.shared import networks, returns
+from cvpo.metric_names import per_cost
+
+# How fast the units follow the targets, after a start by their mean.
+UNIT_RATE = 0.01
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,9 @@ class CriticConfig(OffPolicyConfig):
     """How a cost's members are combined; max is the cautious choice."""
     next_actions: int = setting(1, "critics")
     """Actions drawn at the next state to estimate its value."""
-    retrace_lambda: float = setting(0.95, "critics")
+    retrace_lambda: float = setting(0.8, "critics")
     """Weight of each further step in Retrace."""
-    cut_traces: bool = setting(True, "critics")
+    cut_traces: bool = setting(False, "critics")
     """Let Retrace count what follows an action less if the policy now would hardly choose it. Whole traces are Q(λ) of
     Harutyunyan et al. (2016), in which the critic alone corrects for other actions."""
     layer_norm: bool = setting(True, "critics")
@@ -44,10 +48,23 @@ class CriticConfig(OffPolicyConfig):
         require_between(self, 0.0, 1.0, "retrace_lambda")
 
 
+class Units(NamedTuple):
+    """What a network's output o means, for the reward and each cost [1 + m]: the value level + scale · o.
+
+    Networks learn numbers near 1 quickly and others slowly, while returns may have any size and offset.
+    """
+
+    level: jax.Array  # mean of the targets
+    scale: jax.Array  # deviation of the targets from it; 0 until a signal is seen that varies
+    bootstrap: jax.Array  # [] how much of a target is the value of a later state, between 0 and gamma
+    batches: jax.Array  # [1 + m] seen since the scale is known
+
+
 class CriticState(NamedTuple):
     params: Any
     target: Any
     optimizer: optax.OptState
+    units: Units
 
 
 class Critics(NamedTuple):
@@ -91,7 +108,8 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
     def init(key: jax.Array) -> CriticState:
         make = networks.choice_critics_init if spec.discrete else networks.critics_init
         params = make(key, count, spec.obs_size, spec.action_size, config.hidden)
-        return CriticState(params, params, optimizer.init(params))
+        zeros = jnp.zeros(1 + m)
+        return CriticState(params, params, optimizer.init(params), Units(zeros, zeros, jnp.zeros(()), zeros))
 
     def values(params: Any, obs: jax.Array, actions: jax.Array | None) -> jax.Array:
         if actions is None:
@@ -118,40 +136,87 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
         reward, cost = combine(q)
         return jnp.concatenate([reward[None], cost])
 
-    def targets(state: CriticState, batch: Transition, expect: Any, log_ratio: Any) -> jax.Array:
-        """What the critics should say of the learned steps: [1 + m, B].
+    def targets(params: Any, units: Units, batch: Transition, expect: Any, log_ratio: Any) -> jax.Array:
+        """What the networks should say of the learned steps, and what they should if all they said was 1: [2 + m, B].
 
         A cost ends with its episode as a reward does: a terminated state has no future cost. An episode cut by time
         goes on in the critics' eyes, so both bootstrap from its final observation.
+        In units of the networks the signal is what exceeds the part of the level that a step earns, and the end of an
+        episode is worth minus the level. No large number enters that would be subtracted later.
         """
-        signal = signals(batch)
+        lead = (slice(None),) + (None,) * batch.reward.ndim
+        inverse = jnp.where(units.scale > 0, 1 / jnp.where(units.scale > 0, units.scale, 1.0), 0.0)
+        signal = (signals(batch) - (1 - config.gamma) * units.level[lead]) * inverse[lead]
+        signal = jnp.concatenate([signal, jnp.zeros_like(signal[:1])])
+        nothing = jnp.append(-units.level * inverse, 0.0)
+
+        def following(values: jax.Array, terminated: jax.Array) -> jax.Array:
+            values = jnp.concatenate([values, jnp.ones_like(values[:1])])
+            return jnp.where(terminated, nothing.reshape(-1, *[1] * terminated.ndim), values)
+
+        never = jnp.zeros_like(batch.terminated)
         if config.n_step == 1:
-            next_value = merged(expect(state.target, batch.next_obs))
-            return returns.td_target(signal, next_value, batch.terminated, config.gamma)
+            next_value = following(merged(expect(params, batch.next_obs)), batch.terminated)
+            return returns.td_target(signal, next_value, never, config.gamma)
         size, length = batch.reward.shape
-        rest = (batch.terminated, batch.ended)
         if not config.retrace:
             # Only the state behind the last summed step is valued, so n steps cost no more than one.
             last = jnp.where(batch.ended.any(1), batch.ended.argmax(1), length - 1)
-            next_value = merged(expect(state.target, batch.next_obs[jnp.arange(size), last]))
-            bootstrap = jnp.broadcast_to(next_value[..., None], (1 + m, size, length))
-            return jax.vmap(lambda s, v: returns.n_step_target(s, v, *rest, config.gamma))(signal, bootstrap)
+            rows = jnp.arange(size)
+            next_value = following(merged(expect(params, batch.next_obs[rows, last])), batch.terminated[rows, last])
+            spread = jnp.broadcast_to(next_value[..., None], (2 + m, size, length))
+            sums = jax.vmap(lambda s, v: returns.n_step_target(s, v, never, batch.ended, config.gamma))
+            return sums(signal, spread)
 
         def unflat(x: jax.Array) -> jax.Array:
             return merged(x).reshape(1 + m, size, length)
 
-        next_value = unflat(expect(state.target, _flat(batch.next_obs)))
-        q_taken = unflat(taken(state.target, _flat(batch.obs), _flat(batch.action)))
+        next_value = following(unflat(expect(params, _flat(batch.next_obs))), batch.terminated)
+        q_taken = unflat(taken(params, _flat(batch.obs), _flat(batch.action)))
+        q_taken = jnp.concatenate([q_taken, jnp.ones_like(q_taken[:1])])
         ratio = jnp.zeros((size, length))
         if config.cut_traces:
             ratio = log_ratio(_flat(batch.obs), _flat(batch.action)).reshape(size, length) - batch.log_prob
         retrace = jax.vmap(
-            lambda q, v, s: returns.retrace_target(q, v, s, *rest, ratio, config.gamma, config.retrace_lambda)
+            lambda q, v, s: returns.retrace_target(
+                q, v, s, never, batch.ended, ratio, config.gamma, config.retrace_lambda
+            )
         )
-        return retrace(q_taken, next_value, signal).reshape(1 + m, size * length)
+        return retrace(q_taken, next_value, signal).reshape(2 + m, size * length)
+
+    def first_units(units: Units, batch: Transition) -> Units:
+        """Units for signals that have none yet, from how the signal itself varies."""
+        signal = signals(batch).reshape(1 + m, -1)
+        return units._replace(scale=jnp.where(units.scale > 0, units.scale, signal.std(1)))
+
+    def refined(units: Units, goal: jax.Array) -> tuple[Units, jax.Array]:
+        """Units by the targets [2 + m, B] of one more batch, and the targets [1 + m, B] in these.
+
+        The level is where the mean of the targets is the level itself. Raising it by 1 raises a target by its last row,
+        so that a constant added to every reward is known after a batch instead of after a horizon of updates.
+        """
+        goal, bootstraps = goal[:-1], goal[-1]
+        batches = units.batches + (units.scale > 0)
+        rate = jnp.maximum(UNIT_RATE, 1 / jnp.maximum(batches, 1))
+        bootstrap = units.bootstrap + rate[0] * (bootstraps.mean() - units.bootstrap)
+        step = rate * goal.mean(1) / jnp.maximum(1 - bootstrap, 1e-3)
+        goal = goal - step[:, None] * (1 - bootstraps)
+        growth = jnp.sqrt(1 + rate * ((goal**2).mean(1) - 1))
+        goal = goal / jnp.where(growth > 0, growth, 1.0)[:, None]
+        return Units(units.level + units.scale * step, units.scale * growth, bootstrap, batches), goal
+
+    def rescaled(params: Any, factor: jax.Array) -> Any:
+        """Networks whose outputs are `factor` [1 + m] times what they were (van Hasselt et al. 2016)."""
+        each = jnp.concatenate([jnp.repeat(factor[:1], rewards), jnp.repeat(factor[1:], costs)])
+        return tuple(
+            (*network[:-1], (network[-1][0] * each[i], network[-1][1] * each[i])) for i, network in enumerate(params)
+        )
 
     def update(state: CriticState, batch: Transition, expect: Any, log_ratio: Any) -> tuple[CriticState, Scalars]:
-        goal = targets(state, batch, expect, log_ratio)  # [1 + m, B]
+        before = first_units(state.units, batch)
+        goal = targets(state.target, before, batch, expect, log_ratio)
+        units, goal = refined(before, goal)
+        factor = jnp.where(units.scale > 0, before.scale / jnp.where(units.scale > 0, units.scale, 1.0), 1.0)
         goal = jnp.concatenate([jnp.repeat(goal[:1], rewards, 0), jnp.repeat(goal[1:], costs, 0)])  # [E, B]
         steps = learned_steps(config, batch)
 
@@ -159,11 +224,13 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
             errors = ((taken(params, steps.obs, steps.action) - goal) ** 2).mean(1)
             return errors.sum(), errors  # members share no parameter: the sum gives each its own gradient
 
-        (_, errors), gradient = jax.value_and_grad(loss, has_aux=True)(state.params)
+        (_, errors), gradient = jax.value_and_grad(loss, has_aux=True)(rescaled(state.params, factor))
         step, opt_state = optimizer.update(gradient, state.optimizer)
-        params = optax.apply_updates(state.params, step)
-        target = optax.incremental_update(params, state.target, 1 - config.polyak)
+        params = optax.apply_updates(rescaled(state.params, factor), step)
+        target = optax.incremental_update(params, rescaled(state.target, factor), 1 - config.polyak)
         info = {"critic/reward_loss": errors[:rewards].mean(), "critic/cost_loss": errors[rewards:].mean()}
-        return CriticState(params, target, opt_state), info
+        info |= {"critic/reward_level": units.level[0], "critic/reward_scale": units.scale[0]}
+        info |= per_cost("critic/cost_level", units.level[1:]) | per_cost("critic/cost_scale", units.scale[1:])
+        return CriticState(params, target, opt_state, units), info
 
     return Critics(init, values, combine, update)

@@ -13,10 +13,10 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Scalars, Spec, Transition, first_episode_means
-from cvpo.algorithms.config import require_at_least, require_between, require_positive, setting
-from cvpo.algorithms.offpolicy.critics import CriticConfig, Critics, CriticState, learned_steps
-from cvpo.algorithms.shared import pid
+from cvpo.algorithms.base import Scalars, Spec, Transition, first_episode_costs, first_episode_means
+from cvpo.algorithms.config import require_at_least, require_between, require_constraint, require_positive, setting
+from cvpo.algorithms.offpolicy.critics import CriticConfig, Critics, CriticState, Units, learned_steps
+from cvpo.algorithms.shared import pid, recent_costs
 from cvpo.algorithms.shared.returns import threshold_factor
 from cvpo.errors import BadValue
 from cvpo.metric_names import per_cost
@@ -32,11 +32,19 @@ class MultiplierConfig(CriticConfig):
     cost_signal: Literal["critic", "measured"] = setting("measured", "cost control")
     """What the multipliers respond to: the cost critic's estimate at every policy step (the paper), or the measured
     cost of each epoch's episodes."""
-    multiplier_kp: float = setting(0.01, "cost control")
-    """Proportional gain, on an episode's cost in excess of its limit."""
-    multiplier_ki: float = setting(0.001, "cost control")
+    constraint: str = setting("mean", "cost control")
+    """What the cost limit is on: mean, the mean cost of episodes; quantile=0.9, a cost that nine of ten episodes stay
+    within; cvar=0.9, the mean cost of the worst tenth."""
+    constraint_episodes: int = setting(40, "cost control")
+    """Recent episodes of which a quantile or CVaR is taken."""
+    safety_margin: float = setting(0.25, "cost control")
+    """Fraction of the cost limit to stay below it: the measured cost is steered to (1 - safety_margin) · limit."""
+    multiplier_kp: float = setting(0.5, "cost control")
+    """Proportional gain, on how far an episode's cost is above its target, as a fraction of the larger of cost and
+    limit."""
+    multiplier_ki: float = setting(0.05, "cost control")
     """Integral gain; alone it is a plain multiplier with this learning rate."""
-    multiplier_kd: float = setting(0.01, "cost control")
+    multiplier_kd: float = setting(0.5, "cost control")
     """Derivative gain, on an increase of the cost."""
     multiplier_smoothing: float = setting(0.5, "cost control")
     """Weight of the past in the running mean of the cost that the proportional and derivative parts see."""
@@ -48,13 +56,15 @@ class MultiplierConfig(CriticConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least(self, 0, "multiplier_kp", "multiplier_ki", "multiplier_kd")
-        require_between(self, 0.0, 1.0, "multiplier_smoothing")
+        require_between(self, 0.0, 1.0, "multiplier_smoothing", "safety_margin")
         require_positive(self, "max_multiplier")
+        require_constraint(self)
 
 
 class PenaltyState(NamedTuple):
     controller: pid.PIDState
     multipliers: jax.Array  # [m]
+    recent: jax.Array  # [k, m] costs of recent episodes, of which a quantile or CVaR is taken
 
 
 class Penalty(NamedTuple):
@@ -63,14 +73,14 @@ class Penalty(NamedTuple):
     init() -> PenaltyState
     objective(state, q_reward [B], q_costs [m, B]) -> [B]     what the policy maximises
     observe(state, rollout) -> PenaltyState                   after an epoch's episodes
-    observe_critic(state, q_costs [m, B]) -> PenaltyState     after a policy step, q_costs of the policy's actions
+    observe_critic(state, units, q_costs [m, B]) -> PenaltyState    after a policy step, q_costs of the policy's actions
     info(state) -> Scalars
     """
 
     init: Callable[[], PenaltyState]
     objective: Callable[[PenaltyState, jax.Array, jax.Array], jax.Array]
     observe: Callable[[PenaltyState, Transition], PenaltyState]
-    observe_critic: Callable[[PenaltyState, jax.Array], PenaltyState]
+    observe_critic: Callable[[PenaltyState, Units, jax.Array], PenaltyState]
     info: Callable[[PenaltyState], Scalars]
 
 
@@ -116,7 +126,9 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
         """The multipliers after `duration` epochs at an episode's cost [m]."""
         scaled = pid.PIDGains(gains.kp, gains.ki * duration, gains.kd / duration)
         smoothing = settings.multiplier_smoothing**duration
-        return PenaltyState(*pid.pid_update(state.controller, cost, limits, scaled, smoothing, settings.max_multiplier))
+        above = pid.relative_excess(cost, limits, settings.safety_margin)
+        controlled = pid.pid_update(state.controller, above, scaled, smoothing, settings.max_multiplier)
+        return PenaltyState(*controlled, state.recent)
 
     def objective(state: PenaltyState, q_reward: jax.Array, q_costs: jax.Array) -> jax.Array:
         penalised = q_reward - state.multipliers @ q_costs
@@ -126,22 +138,28 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
     def observe(state: PenaltyState, rollout: Transition) -> PenaltyState:
         if settings.cost_signal != "measured":
             return state
-        return control(state, first_episode_means(rollout, rollout.costs[..., : spec.num_costs]), 1.0)
+        rollout = rollout._replace(costs=rollout.costs[..., : spec.num_costs])
+        if settings.constraint == "mean":
+            return control(state, first_episode_means(rollout, rollout.costs), 1.0)
+        recent, cost = recent_costs.observe(settings, state.recent, first_episode_costs(rollout))
+        return control(state._replace(recent=recent), cost, 1.0)
 
-    def observe_critic(state: PenaltyState, q_costs: jax.Array) -> PenaltyState:
+    def observe_critic(state: PenaltyState, units: Units, q_costs: jax.Array) -> PenaltyState:
         if settings.cost_signal != "critic":
             return state
-        return control(state, q_costs.mean(-1) / factor, 1 / policy_steps)
+        return control(state, (units.level[1:] + units.scale[1:] * q_costs.mean(-1)) / factor, 1 / policy_steps)
 
     def info(state: PenaltyState) -> Scalars:
         return per_cost("policy/multiplier", state.multipliers)
 
     def init() -> PenaltyState:
-        return PenaltyState(pid.pid_init(spec.num_costs), jnp.zeros(spec.num_costs))
+        recent = recent_costs.start(settings, spec.num_costs)
+        return PenaltyState(pid.pid_init(spec.num_costs), jnp.zeros(spec.num_costs), recent)
 
     return Penalty(init, objective, observe, observe_critic, info)
 
 
-def value_info(q_reward: jax.Array, q_costs: jax.Array) -> Scalars:
-    """What the critics say of the policy's actions, q_reward [B] and q_costs [m, B], as metrics."""
-    return {"critic/reward_value": q_reward.mean()} | per_cost("critic/cost_value", q_costs.mean(-1))
+def value_info(units: Units, q_reward: jax.Array, q_costs: jax.Array) -> Scalars:
+    """What the critics say of the policy's actions, q_reward [B] and q_costs [m, B], as metrics in real units."""
+    values = units.level + units.scale * jnp.append(q_reward.mean(), q_costs.mean(-1))
+    return {"critic/reward_value": values[0]} | per_cost("critic/cost_value", values[1:])

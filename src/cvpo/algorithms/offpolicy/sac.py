@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +20,7 @@ from cvpo.algorithms.offpolicy import lagrangian
 from cvpo.algorithms.offpolicy.critics import CriticConfig, CriticState, make_critics
 from cvpo.algorithms.shared import networks
 from cvpo.algorithms.shared.distributions import SquashedGaussian
+from cvpo.algorithms.shared.portable import squashed_policy
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             critics=critic_state,
             actor=optax.apply_updates(state.actor, step),
             optimizer=opt_state,
-            penalty=penalty.observe_critic(state.penalty, q_costs),
+            penalty=penalty.observe_critic(state.penalty, critic_state.units, q_costs),
         )
         if config.automatic_temperature:
             # Gradient of log α · (entropy - target): too little entropy raises the temperature.
@@ -128,7 +130,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             "policy/loss": value,
             "policy/entropy": -log_prob,
             "policy/temperature": temperature,
-            **lagrangian.value_info(q_reward, q_costs),
+            **lagrangian.value_info(critic_state.units, q_reward, q_costs),
             **penalty.info(new.penalty),
         }
         return new, UpdateMetrics(info)
@@ -136,7 +138,8 @@ def make(config: Config, spec: Spec) -> Algorithm:
     def observe(state: State, rollout: Transition) -> State:
         return state._replace(penalty=penalty.observe(state.penalty, rollout))
 
-    return Algorithm(init, lambda state: state.actor, act, update, observe)
+    portable = partial(squashed_policy, action_size=spec.action_size)
+    return Algorithm(init, lambda state: state.actor, act, update, observe, portable=portable)
 
 
 def log_density(policy: SquashedGaussian, action: jax.Array) -> jax.Array:

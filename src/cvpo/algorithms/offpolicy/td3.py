@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,9 +18,10 @@ import optax
 from cvpo.algorithms.base import Algorithm, Key, Params, Scalars, Spec, Transition, UpdateMetrics
 from cvpo.algorithms.config import require_at_least, require_positive, setting
 from cvpo.algorithms.offpolicy import lagrangian
-from cvpo.algorithms.offpolicy.critics import CriticConfig, CriticState, make_critics
+from cvpo.algorithms.offpolicy.critics import CriticConfig, CriticState, Units, make_critics
 from cvpo.algorithms.shared import networks
 from cvpo.algorithms.shared.distributions import Gaussian
+from cvpo.algorithms.shared.portable import deterministic_policy
 from cvpo.errors import BadValue
 
 
@@ -45,10 +47,10 @@ class Config(CriticConfig):
         require_positive(self, "policy_learning_rate", "exploration_noise")
         require_at_least(self, 0, "target_noise", "target_noise_clip")
         require_at_least(self, 1, "policy_delay")
-        if self.retrace:
+        if self.retrace and self.cut_traces:
             raise BadValue(
-                "retrace weighs actions by their density, which a deterministic policy does not have, "
-                "got retrace=True; set n_step alone, or use cvpo or sac"
+                "cut_traces weighs actions by their density, which a deterministic policy does not have, "
+                "got cut_traces=True; leave it off, or use cvpo or sac"
             )
 
 
@@ -97,21 +99,23 @@ def make(config: Config, spec: Spec) -> Algorithm:
         critic_key, actor_key = jax.random.split(key)
         sizes = (spec.obs_size, *config.hidden, spec.action_size)
         actor = networks.mlp_init(actor_key, sizes, last_scale=0.01)
-        penalty_state = penalty.init()
+        penalty_state, critic_state = penalty.init(), critics.init(critic_key)
         return State(
-            critics=critics.init(critic_key),
+            critics=critic_state,
             actor=actor,
             target_actor=actor,
             optimizer=optimizer.init(actor),
             penalty=penalty_state,
             updates=jnp.zeros((), jnp.int32),
-            policy_info=policy_info(jnp.zeros(()), jnp.zeros(1), jnp.zeros((spec.num_costs, 1)), penalty_state),
+            policy_info=policy_info(
+                critic_state.units, jnp.zeros(()), jnp.zeros(1), jnp.zeros((spec.num_costs, 1)), penalty_state
+            ),
         )
 
     def policy_info(
-        loss: jax.Array, q_reward: jax.Array, q_costs: jax.Array, state: lagrangian.PenaltyState
+        units: Units, loss: jax.Array, q_reward: jax.Array, q_costs: jax.Array, state: lagrangian.PenaltyState
     ) -> Scalars:
-        return {"policy/loss": loss, **lagrangian.value_info(q_reward, q_costs), **penalty.info(state)}
+        return {"policy/loss": loss, **lagrangian.value_info(units, q_reward, q_costs), **penalty.info(state)}
 
     def act(params: Params, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
         action = networks.deterministic_apply(params, obs)
@@ -131,12 +135,12 @@ def make(config: Config, spec: Spec) -> Algorithm:
 
         (value, (q_reward, q_costs)), gradient = jax.value_and_grad(loss, has_aux=True)(state.actor)
         step, opt_state = optimizer.update(gradient, state.optimizer)
-        penalty_state = penalty.observe_critic(state.penalty, q_costs)
+        penalty_state = penalty.observe_critic(state.penalty, state.critics.units, q_costs)
         return state._replace(
             actor=optax.apply_updates(state.actor, step),
             optimizer=opt_state,
             penalty=penalty_state,
-            policy_info=policy_info(value, q_reward, q_costs, penalty_state),
+            policy_info=policy_info(state.critics.units, value, q_reward, q_costs, penalty_state),
         )
 
     def update(state: State, batch: Transition, key: Key) -> tuple[State, UpdateMetrics]:
@@ -160,4 +164,5 @@ def make(config: Config, spec: Spec) -> Algorithm:
     def observe(state: State, rollout: Transition) -> State:
         return state._replace(penalty=penalty.observe(state.penalty, rollout))
 
-    return Algorithm(init, lambda state: state.actor, act, update, observe)
+    portable = partial(deterministic_policy, action_size=spec.action_size, noise=config.exploration_noise)
+    return Algorithm(init, lambda state: state.actor, act, update, observe, portable=portable)

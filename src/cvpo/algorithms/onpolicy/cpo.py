@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from cvpo.algorithms.base import Algorithm, Key, Scalars, Spec
+from cvpo.algorithms.config import require_between, setting
 from cvpo.algorithms.onpolicy import trpo
 from cvpo.algorithms.onpolicy.iteration import Batch, make_algorithm
 from cvpo.algorithms.onpolicy.policy import PolicyParams, make_policy
@@ -17,7 +18,14 @@ from cvpo.errors import BadValue
 
 @dataclass(frozen=True)
 class Config(trpo.Config):
-    """Settings of CPO: those of TRPO."""
+    """Settings of CPO: those of TRPO, and the margin."""
+
+    safety_margin: float = setting(0.25, "cost control")
+    """Fraction of the cost limit to stay below it: the measured cost is steered to (1 - safety_margin) · limit."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_between(self, 0.0, 1.0, "safety_margin")
 
 
 def make(config: Config, spec: Spec) -> Algorithm:
@@ -27,7 +35,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             "ppo-lag and trpo-lag take several"
         )
     policy = make_policy(config, spec)
-    limit = spec.cost_limits[0]
+    target = (1 - config.safety_margin) * spec.cost_limits[0]
 
     def improve(
         params: PolicyParams, memory: tuple[()], batch: Batch, key: Key
@@ -35,7 +43,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
         region = trpo.make_region(config, policy, params, batch, batch.advantages)
         (gradient, cost_gradient), (natural, cost_natural) = region.gradients, region.natural_gradients
         # Surrogates are means over steps, so the excess of an episode is spread over its steps as well.
-        excess = (batch.episode_costs[0] - limit) / jnp.maximum(batch.episode_length, 1)
+        excess = (batch.episode_costs[0] - target) / jnp.maximum(batch.episode_length, 1) / batch.cost_scales[0]
         solution = trust_region.constrained_step(
             gradient, natural, cost_gradient, cost_natural, excess, config.kl_limit
         )

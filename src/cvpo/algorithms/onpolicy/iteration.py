@@ -12,7 +12,17 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Algorithm, Key, Scalars, Spec, Transition, UpdateMetrics, first_episode_means
+from cvpo.algorithms.base import (
+    Algorithm,
+    Key,
+    Scalars,
+    Spec,
+    Transition,
+    UpdateMetrics,
+    first_episode_costs,
+    first_episode_means,
+)
+from cvpo.algorithms.constraint import measured_cost
 from cvpo.algorithms.onpolicy.policy import PolicyConfig, PolicyParams, StochasticPolicy
 from cvpo.algorithms.onpolicy.values import ValueState, make_values
 from cvpo.algorithms.shared import returns
@@ -25,8 +35,9 @@ class Batch(NamedTuple):
     obs: jax.Array  # [B, o]
     action: jax.Array  # [B, d], or [B] if discrete
     log_prob: jax.Array  # [B] under the policy before its improvement
-    advantages: jax.Array  # [1 + m, B]: the reward's standardised, the costs' with their mean removed
-    episode_costs: jax.Array  # [m] means over episodes
+    advantages: jax.Array  # [1 + m, B], standardised
+    cost_scales: jax.Array  # [m] what the costs' advantages were divided by
+    episode_costs: jax.Array  # [m] means over episodes, or the constraint's statistic
     episode_length: jax.Array  # mean over episodes
 
 
@@ -80,12 +91,14 @@ def make_algorithm(
         advantage, target = advantages(state.values, rollout)
         obs = rollout.obs.reshape(-1, spec.obs_size)
         action = rollout.action.reshape(obs.shape[0], *rollout.action.shape[2:])
+        standardised, deviations = standardize(advantage)
         batch = Batch(
             obs=obs,
             action=action,
             log_prob=rollout.log_prob.reshape(-1),
-            advantages=normalize(advantage),
-            episode_costs=first_episode_means(rollout, rollout.costs[..., : spec.num_costs]),
+            advantages=standardised,
+            cost_scales=deviations[1:],
+            episode_costs=episode_costs(config, rollout._replace(costs=rollout.costs[..., : spec.num_costs])),
             episode_length=first_episode_means(rollout, jnp.ones_like(rollout.reward)),
         )
         params, memory, info = improve(state.policy, state.memory, batch, policy_key)
@@ -99,14 +112,23 @@ def make_algorithm(
         }
         return State(params, value_state, memory), UpdateMetrics(info)
 
-    return Algorithm(init, lambda state: state.policy, policy.act, update)
+    return Algorithm(init, lambda state: state.policy, policy.act, update, portable=policy.portable)
 
 
-def normalize(advantages: jax.Array) -> jax.Array:
-    """Advantages [1 + m, B] with mean zero, the reward's also of unit deviation.
+def episode_costs(config: PolicyConfig, rollout: Transition) -> jax.Array:
+    """What a rollout's episodes cost [m]: their mean, or the statistic that a method's constraint is on."""
+    constraint = getattr(config, "constraint", "mean")  # only the Lagrangian methods have one
+    if constraint == "mean":
+        return first_episode_means(rollout, rollout.costs)
+    return measured_cost(constraint, first_episode_costs(rollout), jnp)
 
-    The costs keep their units: those of their limits, in which the multipliers are controlled and CPO's step is exact.
+
+def standardize(advantages: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Advantages [1 + m, B] with mean zero and unit deviation, and their deviations [1 + m] before.
+
+    A signal whose advantages are all the same has the deviation 1.
     """
     centred = advantages - advantages.mean(1, keepdims=True)
-    deviation = centred[0].std()
-    return centred.at[0].divide(jnp.where(deviation > 1e-8, deviation, 1.0))
+    deviation = centred.std(1)
+    deviation = jnp.where(deviation > 0, deviation, 1.0)
+    return centred / deviation[:, None], deviation

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 
 from cvpo.algorithms.base import Scalars, Spec
-from cvpo.algorithms.config import require_at_least, require_positive, setting
+from cvpo.algorithms.config import require_at_least, require_between, require_positive, setting
+from cvpo.algorithms.constraint import parse_constraint
 from cvpo.algorithms.onpolicy.iteration import Batch
 from cvpo.algorithms.onpolicy.policy import PolicyConfig
 from cvpo.algorithms.shared import pid
@@ -20,11 +21,17 @@ from cvpo.metric_names import per_cost
 class MultiplierConfig(PolicyConfig):
     """Settings of the Lagrange multipliers; a method whose config has none of them ignores the costs."""
 
-    multiplier_kp: float = setting(0.05, "cost control")
-    """Proportional gain, on an episode's cost in excess of its limit."""
-    multiplier_ki: float = setting(0.01, "cost control")
+    constraint: str = setting("mean", "cost control")
+    """What the cost limit is on: mean, the mean cost of episodes; quantile=0.9, a cost that nine of ten episodes stay
+    within; cvar=0.9, the mean cost of the worst tenth."""
+    safety_margin: float = setting(0.25, "cost control")
+    """Fraction of the cost limit to stay below it: the measured cost is steered to (1 - safety_margin) · limit."""
+    multiplier_kp: float = setting(0.5, "cost control")
+    """Proportional gain, on how far an episode's cost is above its target, as a fraction of the larger of cost and
+    limit."""
+    multiplier_ki: float = setting(0.1, "cost control")
     """Integral gain; alone it is a plain multiplier with this learning rate."""
-    multiplier_kd: float = setting(0.01, "cost control")
+    multiplier_kd: float = setting(0.1, "cost control")
     """Derivative gain, on an increase of the cost from one iteration to the next."""
     max_multiplier: float = setting(100.0, "cost control")
     """Upper bound of each multiplier."""
@@ -32,7 +39,9 @@ class MultiplierConfig(PolicyConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least(self, 0, "multiplier_kp", "multiplier_ki", "multiplier_kd")
+        require_between(self, 0.0, 1.0, "safety_margin")
         require_positive(self, "max_multiplier")
+        parse_constraint(self.constraint)
 
 
 def constrained(config: PolicyConfig, spec: Spec) -> Spec:
@@ -50,9 +59,8 @@ def penalized_advantage(
     if not isinstance(config, MultiplierConfig):
         return controller, batch.advantages[0], {}
     gains = pid.PIDGains(config.multiplier_kp, config.multiplier_ki, config.multiplier_kd)
-    controller, multipliers = pid.pid_update(
-        controller, batch.episode_costs, jnp.array(spec.cost_limits), gains, maximum=config.max_multiplier
-    )
+    excess = pid.relative_excess(batch.episode_costs, jnp.array(spec.cost_limits), config.safety_margin)
+    controller, multipliers = pid.pid_update(controller, excess, gains, maximum=config.max_multiplier)
     penalty = multipliers @ batch.advantages[1:]
     penalised = (batch.advantages[0] - penalty) / (1 + multipliers.sum())
     return controller, penalised, per_cost("update/multiplier", multipliers)

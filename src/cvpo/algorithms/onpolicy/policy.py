@@ -9,10 +9,11 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Key, Spec
+from cvpo.algorithms.base import Key, Portable, Spec
 from cvpo.algorithms.config import OnPolicyConfig, require_at_least, require_positive, setting
 from cvpo.algorithms.shared import networks
 from cvpo.algorithms.shared.distributions import Categorical, Gaussian, categorical_kl, gaussian_kl
+from cvpo.algorithms.shared.portable import categorical_policy, plain_gaussian_policy
 
 ACTIVATIONS: dict[str, networks.Activation] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 
@@ -55,6 +56,7 @@ class StochasticPolicy(NamedTuple):
     act(params, obs [N, o], key | None) -> (action, log_prob [N])
     log_prob(distribution, action) -> [...]
     kl(old, new) -> [...]: KL(old || new) of two distributions
+    portable(params) -> Portable
     """
 
     init: Callable[[Key], PolicyParams]
@@ -62,6 +64,7 @@ class StochasticPolicy(NamedTuple):
     act: Callable[[PolicyParams, jax.Array, Key | None], tuple[jax.Array, jax.Array]]
     log_prob: Callable[[Any, jax.Array], jax.Array]
     kl: Callable[[Any, Any], jax.Array]
+    portable: Callable[[PolicyParams], Portable]
 
 
 def make_policy(config: PolicyConfig, spec: Spec) -> StochasticPolicy:
@@ -77,7 +80,15 @@ def make_policy(config: PolicyConfig, spec: Spec) -> StochasticPolicy:
         if params.log_scale is None:
             return Categorical(out)
         # one factor [d, d] serves all states: what is computed from it is computed once
-        return Gaussian(out, jnp.diag(jnp.exp(params.log_scale) + networks.MIN_SCALE))
+        return Gaussian(out, jnp.diag(scale(params.log_scale)))
+
+    def scale(log_scale: jax.Array) -> jax.Array:
+        return jnp.exp(log_scale) + networks.MIN_SCALE
+
+    def portable(params: PolicyParams) -> Portable:
+        if params.log_scale is None:
+            return categorical_policy(params.network, config.activation)
+        return plain_gaussian_policy(params.network, scale(params.log_scale), config.activation)
 
     def log_prob(policy: Gaussian | Categorical, action: jax.Array) -> jax.Array:
         if isinstance(policy, Categorical):
@@ -92,4 +103,5 @@ def make_policy(config: PolicyConfig, spec: Spec) -> StochasticPolicy:
             action = policy.mean if key is None else policy.sample(key, 1)[..., 0, :]
         return action, log_prob(policy, action)
 
-    return StochasticPolicy(init, distribution, act, log_prob, categorical_kl if spec.discrete else gaussian_kl)
+    kl = categorical_kl if spec.discrete else gaussian_kl
+    return StochasticPolicy(init, distribution, act, log_prob, kl, portable)

@@ -16,7 +16,6 @@ from cvpo.algorithms.base import Key, Spec
 from cvpo.algorithms.onpolicy.policy import ACTIVATIONS, PolicyConfig
 from cvpo.algorithms.shared import networks
 
-MIN_VALUE_SCALE = 1e-4
 VALUE_SCALE_DECAY = 0.9  # the least ratio of a value function's scale to the one before it
 
 
@@ -64,7 +63,7 @@ def make_values(config: PolicyConfig, spec: Spec) -> Values:
 
     def fit(state: ValueState, obs: jax.Array, targets: jax.Array, key: Key) -> tuple[ValueState, jax.Array]:
         state = rescale(state, targets)
-        goals = (targets - state.mean[:, None]) / state.scale[:, None]
+        goals = (targets - state.mean[:, None]) / jnp.where(state.scale > 0, state.scale, 1.0)[:, None]
         before = outputs(state.params, obs)
 
         def loss(params: tuple[networks.MLP, ...], rows: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -99,10 +98,11 @@ def rescale(state: ValueState, targets: jax.Array) -> ValueState:
     first units are taken as they are, since there are no values to keep.
     """
     mean = targets.mean(1)
-    scale = jnp.maximum(targets.std(1), jnp.maximum(VALUE_SCALE_DECAY * state.scale, MIN_VALUE_SCALE))
+    scale = jnp.maximum(targets.std(1), VALUE_SCALE_DECAY * state.scale)
     first = state.scale == 0
-    factor = jnp.where(first, 1.0, state.scale / scale)
-    shift = jnp.where(first, 0.0, (state.mean - mean) / scale)
+    safe = jnp.where(scale > 0, scale, 1.0)  # a signal that never varied has no unit yet
+    factor = jnp.where(first, 1.0, state.scale / safe)
+    shift = jnp.where(first, 0.0, (state.mean - mean) / safe)
     params = tuple(
         (*network[:-1], (network[-1][0] * factor[i], network[-1][1] * factor[i] + shift[i]))
         for i, network in enumerate(state.params)

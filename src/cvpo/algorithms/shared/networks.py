@@ -18,6 +18,7 @@ MLP = tuple[tuple[jax.Array, jax.Array], ...]
 
 # Smallest standard deviation of a policy, as a fraction of the action range's half width.
 MIN_SCALE = 1e-3
+LOG_SCALES = (-5.0, 2.0)  # of a squashed policy, before the tanh
 
 
 def mlp_init(key: jax.Array, sizes: Sequence[int], last_scale: float = 1.0) -> MLP:
@@ -45,13 +46,15 @@ def gaussian_init(key: jax.Array, obs_size: int, action_size: int, hidden: Seque
     return mlp_init(key, (obs_size, *hidden, action_size + scales), last_scale=0.01)
 
 
-def gaussian_apply(params: MLP, obs: jax.Array, action_size: int, initial_scale: float) -> Gaussian:
+def gaussian_apply(
+    params: MLP, obs: jax.Array, action_size: int, initial_scale: float, min_scale: float = MIN_SCALE
+) -> Gaussian:
     """A normal whose mean lies in [-1, 1] and whose Cholesky factor is `initial_scale` times the identity at first."""
     out = mlp_apply(params, obs)
     mean, raw = jnp.tanh(out[..., :action_size]), out[..., action_size:]
     # softplus is shifted so that a zero output means the initial scale
-    shift = jnp.log(jnp.expm1(initial_scale))
-    diagonal = jax.nn.softplus(raw[..., :action_size] + shift) + MIN_SCALE
+    shift = jnp.log(jnp.expm1(initial_scale - min_scale))
+    diagonal = jax.nn.softplus(raw[..., :action_size] + shift) + min_scale
     tril = diagonal[..., :, None] * jnp.eye(action_size)
     if raw.shape[-1] > action_size:
         rows, columns = jnp.tril_indices(action_size, -1)
@@ -65,8 +68,9 @@ def squashed_init(key: jax.Array, obs_size: int, action_size: int, hidden: Seque
 
 def squashed_apply(params: MLP, obs: jax.Array) -> SquashedGaussian:
     mean, log_scale = jnp.split(mlp_apply(params, obs), 2, axis=-1)
-    # a smooth map onto [-5, 2] keeps the entropy's gradient alive at the ends
-    log_scale = -5.0 + 3.5 * (jnp.tanh(log_scale) + 1)
+    # a smooth map onto its range keeps the entropy's gradient alive at the ends
+    low, high = LOG_SCALES
+    log_scale = low + 0.5 * (high - low) * (jnp.tanh(log_scale) + 1)
     return SquashedGaussian(mean, jnp.exp(log_scale))
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Algorithm, Key, Spec, Transition, UpdateMetrics
+from cvpo.algorithms.base import Algorithm, Key, Portable, Spec, Transition, UpdateMetrics
 
 CLIP = 10.0  # in deviations: an outlier must not blow up a network
 
@@ -42,13 +42,31 @@ def with_normalizer(inner: Algorithm, spec: Spec) -> Algorithm:
         rest, metrics = inner.update(rest, scaled(moments, batch), key)
         return (moments, rest), metrics
 
-    return Algorithm(init, lambda state: (state[0], inner.policy(state[1])), act, update, observe, inner.describe)
+    def portable(params: tuple[Moments, Any]) -> Portable:
+        moments, rest = params
+        assert inner.portable is not None
+        description, arrays = inner.portable(rest)
+        mean, deviation = scaling(moments)
+        scales = {"observation/mean": mean, "observation/deviation": deviation}
+        return Portable(description | {"observation_clip": CLIP}, arrays | scales)
+
+    def policy(state: tuple[Moments, Any]) -> tuple[Moments, Any]:
+        return state[0], inner.policy(state[1])
+
+    return Algorithm(init, policy, act, update, observe, inner.describe, portable)
 
 
 def scale(moments: Moments, obs: jax.Array) -> jax.Array:
+    mean, deviation = scaling(moments)
+    return jnp.clip((obs - mean) / deviation, -CLIP, CLIP)
+
+
+def scaling(moments: Moments) -> tuple[jax.Array, jax.Array]:
+    """Mean [D] and deviation [D] that observations are scaled by."""
     variance = moments.square / jnp.maximum(moments.rows, 1)
-    deviation = jnp.where(variance > 1e-12, jnp.sqrt(variance), 1.0)
-    return jnp.clip((obs - moments.mean) / deviation, -CLIP, CLIP)
+    # A component that never varied, up to the rounding of its mean, says nothing: whatever it is, it becomes 0.
+    varied = variance > (1e-6 * moments.mean) ** 2
+    return moments.mean, jnp.where(varied, jnp.sqrt(variance), jnp.finfo(variance.dtype).max)
 
 
 def merge(moments: Moments, rows: jax.Array) -> Moments:

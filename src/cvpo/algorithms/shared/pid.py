@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 
 class PIDGains(NamedTuple):
-    """Each multiplies a cost in excess of its limit, or its increase; all >= 0."""
+    """Each multiplies the relative excess of a cost, or its increase; all >= 0."""
 
     kp: float
     ki: float
@@ -25,7 +25,19 @@ class PIDState(NamedTuple):
     """A controller's memory, part of the learner's state."""
 
     integral: jax.Array  # [m] the integral part of the multiplier, in [0, maximum]
-    smoothed: jax.Array  # [m] running mean of the cost; infinite before the first one
+    smoothed: jax.Array  # [m] running mean of the excess; infinite before the first one
+
+
+def relative_excess(cost: jax.Array, limit: jax.Array, margin: float) -> jax.Array:
+    """How far a cost [m] is above (1 − margin) · limit, as a share of the larger of cost and limit: in [margin − 1, 1].
+
+    Free of the unit of costs, also where the limit is 0: then any cost is an excess of 1. An infinite limit gives −1.
+    """
+    limited = jnp.isfinite(limit)
+    limit = jnp.where(limited, limit, 0.0)
+    unit = jnp.maximum(cost, limit)
+    share = (cost - (1 - margin) * limit) / jnp.where(unit > 0, unit, 1.0)
+    return jnp.where(limited, share, -1.0)
 
 
 def pid_init(constraints: int) -> PIDState:
@@ -33,29 +45,18 @@ def pid_init(constraints: int) -> PIDState:
 
 
 def pid_update(
-    state: PIDState,
-    cost: jax.Array,
-    limit: jax.Array,
-    gains: PIDGains,
-    smoothing: float = 0.0,
-    maximum: float = math.inf,
+    state: PIDState, excess: jax.Array, gains: PIDGains, smoothing: float = 0.0, maximum: float = math.inf
 ) -> tuple[PIDState, jax.Array]:
-    """The controller after a measured cost [m], and the multipliers [m] in [0, maximum] (Algorithm 2 of Stooke et al.).
+    """The controller after a measured excess [m], and the multipliers [m] in [0, maximum] (Stooke et al., Algorithm 2).
 
     The integral never leaves [0, maximum], so that time spent within the limit, or at the maximum, is not held against
     the next change. Only an increase of the cost feeds the derivative: a fall needs no brake. `smoothing` is the weight
     of the past in the running mean that the proportional and derivative parts see. The first cost is no increase.
-    A constraint with an infinite limit has multiplier 0.
     """
-    limited = jnp.isfinite(limit)
-    finite_limit = jnp.where(limited, limit, 0.0)
     first = jnp.isinf(state.smoothed)
-    past = jnp.where(first, cost, state.smoothed)
-    smoothed = smoothing * past + (1 - smoothing) * cost
+    past = jnp.where(first, excess, state.smoothed)
+    smoothed = smoothing * past + (1 - smoothing) * excess
     increase = jnp.maximum(smoothed - past, 0.0)
-    integral = jnp.clip(state.integral + gains.ki * (cost - finite_limit), 0.0, maximum)
-    multiplier = gains.kp * (smoothed - finite_limit) + integral + gains.kd * increase
-    return (
-        PIDState(jnp.where(limited, integral, 0.0), smoothed),
-        jnp.where(limited, jnp.clip(multiplier, 0.0, maximum), 0.0),
-    )
+    integral = jnp.clip(state.integral + gains.ki * excess, 0.0, maximum)
+    multiplier = gains.kp * smoothed + integral + gains.kd * increase
+    return PIDState(integral, smoothed), jnp.clip(multiplier, 0.0, maximum)

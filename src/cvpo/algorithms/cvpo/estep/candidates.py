@@ -34,12 +34,31 @@ class Candidates(NamedTuple):
         return (self.q_costs * jnp.exp(self.log_prior)).sum(-1).mean(-1)
 
 
+def state_count(config: Config) -> int:
+    """States of a batch that the E-step and the M-step work on."""
+    return min(config.policy_states, config.batch_size)
+
+
 def draw_candidates(
     config: Config, head: Head, critics: Critics, critic_params: Any, old_actor: Params, obs: jax.Array, key: Key
 ) -> Candidates:
     """Candidates at `policy_states` of the observations [B, o], taken evenly from all of them."""
-    count = min(config.policy_states, config.batch_size)
+    count = state_count(config)
     obs = obs[jnp.arange(count) * len(obs) // count]
     old = head.distribution(old_actor, obs)
     actions, log_prior = head.candidates(old, key, config.particles)
     return Candidates(obs, old, actions, log_prior, *critics.combine(critics.values(critic_params, obs, actions)))
+
+
+def centred(candidates: Candidates) -> Candidates:
+    """The same candidates with values whose mean under the old policy is 0 at every state.
+
+    An E-step with a requested reduction needs differences only, and these have more digits than the values.
+    """
+    prior = jnp.exp(candidates.log_prior)
+
+    def differences(q: jax.Array) -> jax.Array:
+        return q - (q * prior).sum(-1, keepdims=True)
+
+    q_costs = jnp.stack([differences(q) for q in candidates.q_costs])
+    return candidates._replace(q_reward=differences(candidates.q_reward), q_costs=q_costs)

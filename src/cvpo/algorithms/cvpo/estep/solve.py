@@ -39,6 +39,7 @@ class EStep(NamedTuple):
     reward: Array  # [] mean E_q*[Q_r]
     costs: Array  # [m] mean E_q*[Q_c]
     iterations: Array  # [] int32, evaluations of the dual
+    tilt: Array  # [1 + m] weights ∝ π exp(tilt · (Q_r, −Q_c)): (1, λ) / η, or (0, λ) where no limit can be met
 
 
 def solve_estep(
@@ -212,7 +213,13 @@ def _solve_batch(
         reward=levels[0] + unit[0] * at.mean[0],
         costs=levels[1:] - unit[1:] * at.mean[1:],
         iterations=solution.iterations,
+        tilt=jnp.where(finite & (deviation > 0), solution.x / unit, 0.0),
     )
+
+
+def tilted_weights(tilt: Array, q_reward: Array, q_costs: Array, log_prior: Array) -> Array:
+    """q ∝ π exp(tilt · (Q_r, −Q_c)) [B, K]: a dual's solution at states that it was not solved over."""
+    return jax.nn.softmax(log_prior + tilt[0] * q_reward - jnp.tensordot(tilt[1:], q_costs, 1), axis=-1)
 
 
 def _choose(condition: Array, yes: T, no: T) -> T:

@@ -1,0 +1,78 @@
+"""Time of one action: the NumPy policy that `cvpo.load` gives, against the same policy called through JAX.
+
+python benchmarks/policy_latency.py [--hidden 128 128] [--task Point-Goal]
+
+Both act on one observation at a time. Turns alternate, so that whatever else the machine does meets both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import cvpo
+from cvpo.algorithms.base import Spec
+from cvpo.algorithms.registry import build
+from cvpo.envs.adapter import Environments
+from cvpo.envs.rollout import make_act
+from cvpo.policies.files import PolicyWriter
+from cvpo.presets import make_config
+from cvpo.runs.directory import RunDirectory
+
+CALLS, TURNS = 2_000, 15
+
+
+def seconds_per_call(act, observations: np.ndarray) -> float:
+    began = time.perf_counter()
+    for observation in observations:
+        act(observation)
+    return (time.perf_counter() - began) / len(observations)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hidden", type=int, nargs="+", default=[128, 128])
+    parser.add_argument("--task", default="Point-Goal")
+    options = parser.parse_args()
+
+    environments = Environments(options.task, 1)
+    spec = Spec(environments.obs_size, environments.action_size, environments.discrete, (10.0,), 400)
+    config = make_config("cvpo", overrides={"hidden": tuple(options.hidden)})
+    algorithm = build("cvpo", config, spec)
+    params = algorithm.policy(algorithm.init(jax.random.key(0)))
+    with tempfile.TemporaryDirectory() as folder:
+        RunDirectory.create(folder, {}).close()
+        PolicyWriter(Path(folder), algorithm, "cvpo", config, spec, environments).write(params, 0)
+        policy = cvpo.load(folder)
+    compiled = make_act(algorithm)
+
+    def through_jax(observation: np.ndarray) -> np.ndarray:
+        return environments.to_native(np.asarray(compiled(params, observation[None], None, 0)[0]))
+
+    observations = np.random.default_rng(0).normal(size=(CALLS, spec.obs_size)).astype(np.float32)
+    contenders = {
+        "cvpo.load, one observation": policy,
+        "with noise": lambda observation: policy(observation, deterministic=False),
+        "its arithmetic alone": policy.actor.best,
+        "through JAX": through_jax,
+    }
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(TURNS):
+        for name, act in contenders.items():
+            times[name].append(seconds_per_call(act, observations))
+    print(f"{options.task}, {options.hidden}, median and least of {TURNS} turns of {CALLS} calls, µs per action")
+    for name, values in times.items():
+        print(f"{name:<28}{1e6 * statistics.median(values):8.1f}{1e6 * min(values):8.1f}")
+    began = time.perf_counter()
+    policy.act(np.repeat(observations, 5, 0))
+    print(f"a batch of {5 * CALLS}: {1e6 * (time.perf_counter() - began) / (5 * CALLS):.2f} µs per action")
+
+
+if __name__ == "__main__":
+    main()

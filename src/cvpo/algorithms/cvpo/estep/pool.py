@@ -1,0 +1,48 @@
+"""The states that an E-step's dual is solved over: those of the newest batches.
+
+The dual of Theorem 1 is an expectation over all states, which a batch only estimates. Where a small batch has no state
+near a hazard, meeting its share of a cost reduction fits the noise of the cost critic. So the dual is solved over the
+candidates of the last batches; the policy is then fitted to the newest batch with the weights that this dual gives.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from cvpo.algorithms.cvpo.estep.candidates import Candidates
+
+
+class Pool(NamedTuple):
+    """P batches of B states with K candidates each; m costs."""
+
+    q_reward: jax.Array  # [P, B, K]
+    q_costs: jax.Array  # [m, P, B, K]
+    log_prior: jax.Array  # [P, B, K]
+    batches: jax.Array  # [] seen so far
+
+    @property
+    def flat(self) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """q_reward [P·B, K], q_costs [m, P·B, K] and log_prior [P·B, K] of all states."""
+        size = self.q_reward.shape[-1]
+        q_costs = self.q_costs.reshape(len(self.q_costs), -1, size)
+        return self.q_reward.reshape(-1, size), q_costs, self.log_prior.reshape(-1, size)
+
+
+def start(constraints: int, batches: int, states: int, particles: int) -> Pool:
+    empty = jnp.zeros((batches, states, particles))
+    return Pool(empty, jnp.zeros((constraints, *empty.shape)), empty, jnp.zeros((), jnp.int32))
+
+
+def add(pool: Pool, candidates: Candidates) -> Pool:
+    """The pool with its oldest batch replaced; the first batch stands for all."""
+    size = len(pool.q_reward)
+    slot = ((jnp.arange(size) == pool.batches % size) | (pool.batches == 0))[:, None, None]
+    return Pool(
+        q_reward=jnp.where(slot, candidates.q_reward, pool.q_reward),
+        q_costs=jnp.where(slot, candidates.q_costs[:, None], pool.q_costs),
+        log_prior=jnp.where(slot, candidates.log_prior, pool.log_prior),
+        batches=pool.batches + 1,
+    )

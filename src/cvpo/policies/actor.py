@@ -1,0 +1,125 @@
+"""A trained policy in NumPy alone: observations in, actions in the environment's own units out.
+
+It needs two things, which a policy file holds: a description (JSON) and arrays by name. docs/policy_file.md of cvpo
+explains both. `cvpo export --format numpy` copies this file as it is beside a policy's weights.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+_ACTIVATIONS = {"relu": lambda x: np.maximum(x, 0, out=x), "tanh": lambda x: np.tanh(x, out=x)}
+
+
+class Actor:
+    """Acts on flat float32 observations, [D] or [B, D].
+
+    `best` gives the most likely action and `draw` a random one, both as the policy knows them: components in [-1, 1],
+    or the number of a choice. `own_units` turns them into what the environment takes. Calling the actor does it all.
+    """
+
+    def __init__(self, description, arrays):
+        self.description = description
+        self.kind = description["kind"]
+        self._activation = _ACTIVATIONS[description["activation"]]
+        self._scaled = "observation/mean" in arrays
+        if self._scaled:
+            self._centre, self._deviation = arrays["observation/mean"], arrays["observation/deviation"]
+            self._clip = np.float32(description["observation_clip"])
+        count = sum(name.startswith("actor/layer_") and name.endswith("/weight") for name in arrays)
+        self._hidden = [_layer(arrays, f"layer_{i}") for i in range(count)]
+        self._head = _layer(arrays, "logits" if self.kind == "categorical" else "mean")
+        self._noise = description.get("noise", {})
+        if self._noise.get("from") == "network":
+            self._noise_head = _layer(arrays, "noise")
+        elif self._noise:
+            self._constant_scale = arrays["actor/noise/scale"]
+        self._bounded = description.get("mean") == "tanh"
+        self._rng = np.random.default_rng(0)
+        action = description["action"]
+        if self.kind == "categorical":
+            self._start = action["start"]
+        else:
+            self._low, self._high = np.array(action["low"], float), np.array(action["high"], float)
+            self._half = 0.5 * (self._high - self._low)
+            self._shape, self._dtype = tuple(action["shape"]), np.dtype(action["dtype"])
+
+    def __call__(self, observation, deterministic=True):
+        """The action for one observation [D], or the actions for [B, D], in the environment's own units."""
+        observation = np.asarray(observation, np.float32)
+        return self.own_units(self.best(observation) if deterministic else self.draw(observation, self._rng))
+
+    def seed(self, seed):
+        """Begin the random draws of `deterministic=False` anew."""
+        self._rng = np.random.default_rng(seed)
+
+    def best(self, obs):
+        """The most likely action."""
+        out = _affine(self._head, self._features(obs))
+        if self.kind == "categorical":
+            return out.argmax(-1)
+        return np.tanh(out, out=out) if self._bounded else out
+
+    def draw(self, obs, rng):
+        """A random action; of a deterministic policy, one with the noise of its training."""
+        features = self._features(obs)
+        out = _affine(self._head, features)
+        if self.kind == "categorical":
+            return (out + rng.gumbel(size=out.shape)).argmax(-1)
+        noise = rng.standard_normal(out.shape, np.float32)
+        if self.kind == "squashed":
+            low, high = self._noise["lowest_log"], self._noise["highest_log"]
+            log_scale = low + 0.5 * (high - low) * (np.tanh(_affine(self._noise_head, features)) + 1)
+            return np.tanh(out + np.exp(log_scale) * noise)
+        mean = np.tanh(out) if self._bounded else out
+        if self._noise["from"] == "constant":
+            return mean + self._constant_scale * noise
+        return mean + (self._factor(features) @ noise[..., None])[..., 0]
+
+    def own_units(self, action):
+        """Actions as the environment takes them: its choices, or its bounds, shape and dtype."""
+        if self.kind == "categorical":
+            return action + self._start
+        action = np.minimum(np.maximum(action, -1.0), 1.0)
+        native = np.minimum(self._low + (action + 1.0) * self._half, self._high)  # rounding may go beyond
+        return native.reshape(action.shape[:-1] + self._shape).astype(self._dtype)
+
+    def _features(self, x):
+        """What the last layer sees."""
+        if self._scaled:
+            x = (x - self._centre) / self._deviation
+            x = np.minimum(np.maximum(x, -self._clip), self._clip)
+        for layer in self._hidden:
+            x = self._activation(_affine(layer, x))
+        return x
+
+    def _factor(self, features):
+        """The Cholesky factor of the noise's covariance [..., d, d]."""
+        raw = _affine(self._noise_head, features)
+        d = len(self._low)
+        factor = np.zeros((*raw.shape[:-1], d, d), np.float32)
+        rows = np.arange(d)
+        factor[..., rows, rows] = np.logaddexp(0, raw[..., :d] + self._noise["shift"]) + self._noise["smallest"]
+        if raw.shape[-1] > d:
+            rows, columns = np.tril_indices(d, -1)
+            factor[..., rows, columns] = self._noise["off_diagonal"] * raw[..., d:]
+        return factor
+
+
+def _layer(arrays, name):
+    return arrays[f"actor/{name}/weight"], arrays[f"actor/{name}/bias"]
+
+
+def _affine(layer, x):
+    weight, bias = layer
+    x = x @ weight
+    x += bias
+    return x
+
+
+def load(folder=None):
+    """The actor of an exported folder, by default the one that this file is in."""
+    folder = Path(folder) if folder is not None else Path(__file__).parent
+    with np.load(folder / "weights.npz") as arrays:
+        return Actor(json.loads((folder / "policy.json").read_text()), {name: arrays[name] for name in arrays.files})

@@ -1,0 +1,125 @@
+"""`inspect`: where, when and why a policy violates its limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cvpo.envs.sources import EnvSource
+from cvpo.errors import BadValue, UserError
+from cvpo.policies.episodes import Moment, Progress, episode_seeds, open_environments, run_episodes
+from cvpo.policies.files import Which
+from cvpo.policies.policy import Policy, load
+from cvpo.policies.render import replay
+from cvpo.policies.violations import Violations, draw_violations
+from cvpo.runs.strict_json import to_json
+
+
+class Recorder:
+    """Every step of every episode as arrays [n, T, ...]; what follows an episode's end is zero."""
+
+    def __init__(self, episodes: int, horizon: int, keep: Sequence[str]) -> None:
+        self.arrays: dict[str, np.ndarray] = {"running": np.zeros((episodes, horizon), bool)}
+        self._episodes, self._horizon, self._keep = episodes, horizon, keep
+
+    def __call__(self, moment: Moment) -> None:
+        count = len(moment.running)
+        first = moment.batch * count
+        rows = slice(first, min(first + count, self._episodes))
+        values: dict[str, Any] = {
+            "action": moment.action, "reward": moment.reward, "costs": moment.costs, "place": moment.place,
+            "observation": moment.obs, **moment.parts,
+        }  # fmt: skip
+        self.arrays["running"][rows, moment.time] = moment.running[: rows.stop - first]
+        for name, value in values.items():
+            if value is None or (name not in self._keep and name not in moment.parts):
+                continue
+            if name not in self.arrays:
+                self.arrays[name] = np.zeros((self._episodes, self._horizon, *value.shape[1:]), value.dtype)
+            mask = moment.running.reshape(-1, *[1] * (value.ndim - 1))
+            self.arrays[name][rows, moment.time] = (value * mask)[: rows.stop - first]
+
+
+def inspect(
+    run: str | Path,
+    output: str | Path | None = None,
+    env: EnvSource | None = None,
+    episodes: int = 100,
+    seed: int = 0,
+    *,
+    deterministic: bool = True,
+    films: int = 2,
+    trajectories: bool = False,
+    which: Which = "newest",
+    trust: bool = False,
+    progress: Progress = lambda fraction: None,
+) -> list[Path]:
+    """Write pictures and films of what is unsafe in a policy's episodes, and return the files.
+
+    violations.png: when in the episode costs arise and from what, how they are spread over episodes, and, for a
+        built-in task, where. violations.json: the numbers.
+    worst_1.mp4 (or .gif): the episodes that cost most, as many as `films`; of environments that render.
+    trajectories.npz: every step, if asked for. docs/deployment.md names its arrays.
+
+    trust: import the module, or start the interpreter, that the run's environment needs; else such a run needs `env`.
+    """
+    if episodes < 1 or films < 0:
+        raise BadValue(f"episodes must be >= 1 and films >= 0, got {episodes} and {films}")
+    policy = load(run, which, trust=trust)
+    folder = Path(output) if output is not None else Path(run) / "inspect"
+    source = env if env is not None else policy.trained_on()
+    policy.seed(seed)
+    seeds = episode_seeds(seed, episodes)
+    keep = ["action", "costs", "place"] + (["reward", "observation"] if trajectories else [])
+    with open_environments(policy, source, episodes) as environments:
+        recorder = Recorder(episodes, environments.episode_length, keep)
+        ran = run_episodes(policy, environments, seeds, deterministic, progress, recorder)
+    steps = recorder.arrays
+    folder.mkdir(parents=True, exist_ok=True)
+    found = Violations.of(steps, policy.trained["cost_limits"], sorted(ran.parts))
+    files = [draw_violations(found, folder / "violations.png", policy.trained["environment"], _floor(source, found))]
+    files.append(folder / "violations.json")
+    files[-1].write_text(to_json(found.numbers(), indent=2) + "\n")
+    if trajectories:
+        files.append(folder / "trajectories.npz")
+        np.savez_compressed(files[-1], seed=seeds, length=ran.length, **steps)  # type: ignore[arg-type]
+    return files + _film_worst(policy, source, ran.costs.sum(1), ran.length, seeds, steps["action"], films, folder)
+
+
+def _film_worst(
+    policy: Policy,
+    source: EnvSource,
+    costs: np.ndarray,
+    lengths: np.ndarray,
+    seeds: np.ndarray,
+    actions: np.ndarray,
+    count: int,
+    folder: Path,
+) -> list[Path]:
+    files = []
+    for rank, episode in enumerate(np.argsort(-costs, kind="stable")[:count], 1):
+        taken = actions[episode, : lengths[episode]]
+        try:
+            files.append(replay(policy, source, int(seeds[episode]), taken, folder / f"worst_{rank}.mp4"))
+        except (UserError, TypeError, NotImplementedError) as error:
+            (folder / "films.txt").write_text(f"no films: the environment does not render ({error})\n")
+            return [*files, folder / "films.txt"]
+    return files
+
+
+def _floor(source: EnvSource, found: Violations) -> list[Any]:
+    """What lies on the floor of a built-in task, drawn under the heat map."""
+    from cvpo.envs.sources import make_plain
+    from cvpo.tasks.table import find_task
+
+    if found.places is None or not find_task(source):
+        return []
+    game = make_plain(source)
+    try:
+        game.reset(seed=0)
+        return list(game.unwrapped.vector.world.marks(0))  # type: ignore[attr-defined]
+    finally:
+        game.close()

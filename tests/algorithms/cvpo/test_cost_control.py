@@ -1,0 +1,102 @@
+"""The cost controller alone: by hand, and on simulated plants whose gain, delay and noise it does not know."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cvpo.algorithms.base import Spec
+from cvpo.algorithms.cvpo import cost_control
+from cvpo.algorithms.cvpo.config import Config
+
+CONFIG = Config()
+LIMIT = 10.0
+TARGET = (1 - CONFIG.safety_margin) * LIMIT
+
+
+def spec(*limits: float) -> Spec:
+    return Spec(obs_size=1, action_size=1, discrete=False, cost_limits=limits, episode_length=10)
+
+
+def fractions(costs, *limits: float, config: Config = CONFIG) -> np.ndarray:
+    """Requested fractions [steps, m] after each of a sequence of costs [steps, m]."""
+    control, out = cost_control.start(len(limits)), []
+    for cost in costs:
+        control = cost_control.respond(config, spec(*limits), control, jnp.atleast_1d(jnp.asarray(cost, float)))
+        out.append(np.asarray(cost_control.requested_fraction(config, control)))
+    return np.stack(out)
+
+
+def plant(start: float, drift: float, gain: float, delay: int, noise: float, epochs: int, seed: int = 0):
+    """Costs [epochs] and requests [epochs] of a policy whose cost changes at a relative rate.
+
+    The reward raises it by `drift` an epoch; a request of 1 lowers it by `gain`, `delay` epochs later. What is measured
+    scatters by `noise`.
+    """
+    rng = np.random.default_rng(seed)
+    control, cost, costs, asked = cost_control.start(1), start, [], [0.0] * (delay + 1)
+    for _ in range(epochs):
+        measured = max(0.0, cost * (1 + noise * rng.normal()))
+        control = cost_control.respond(CONFIG, spec(LIMIT), control, jnp.array([measured]))
+        asked.append(float(cost_control.requested_fraction(CONFIG, control)[0]))
+        cost *= float(np.exp(drift - gain * asked[-1 - delay]))
+        costs.append(cost)
+    return np.array(costs), np.array(asked[delay + 1 :])
+
+
+@pytest.mark.parametrize("gain", [0.2, 0.5])
+@pytest.mark.parametrize("delay", [0, 2])
+@pytest.mark.parametrize("pull", [0.0, 0.2, 0.5])
+def test_no_steady_offset_and_bounded_overshoot(gain, delay, pull):
+    """`pull`: the constant request that holds the cost against the reward."""
+    costs, asked = plant(30.0, pull * gain, gain, delay, 0.0, 400)
+    assert costs[-100:].mean() == pytest.approx(TARGET, rel=0.1)
+    assert costs.min() > 0.2 * TARGET
+    assert (asked <= CONFIG.max_reduction + 1e-6).all()
+
+
+def test_noise_leaves_the_cost_within_its_limit():
+    for seed in range(3):
+        costs, _ = plant(30.0, 0.1, 0.3, 1, 0.5, 400, seed)
+        assert costs[-200:].mean() < LIMIT
+
+
+def test_a_long_violation_leaves_nothing_behind():
+    """After a hundred epochs at ten times the limit, a few at no cost and the policy is free to look for reward."""
+    asked = fractions([100.0] * 100 + [0.0] * 10, LIMIT)[:, 0]
+    assert asked[99] == pytest.approx(CONFIG.max_reduction)
+    assert asked[104] < 0.5 * CONFIG.max_reduction
+    assert asked[-1] < 0.0
+    assert (np.diff(asked[99:]) <= 0).all()
+
+
+def test_it_does_not_sleep():
+    """After a long time far below the limit the first epoch above it is answered at once."""
+    asked = fractions([0.0] * 100 + [30.0, 30.0], LIMIT)[:, 0]
+    assert asked[99] < 0.0 < asked[101]
+
+
+def test_the_unit_of_costs_does_not_matter():
+    costs = np.abs(np.random.default_rng(0).normal(size=(30, 2))).astype(np.float32) * 10
+    ours = fractions(costs, 10.0, 4.0)
+    for power in (-20, 20):
+        np.testing.assert_array_equal(ours, fractions(costs * 2.0**power, 10.0 * 2.0**power, 4.0 * 2.0**power))
+
+
+def test_a_limit_of_zero():
+    asked = fractions([1e-3] * 200, 0.0)[:, 0]
+    assert asked[0] == pytest.approx(CONFIG.proportional_gain + CONFIG.integral_gain)
+    assert asked[-1] == pytest.approx(CONFIG.max_reduction)
+    assert fractions([0.0] * 5, 0.0)[-1, 0] == 0.0  # no cost: no reduction is asked for, and no increase allowed
+
+
+def test_an_infinite_limit_asks_for_nothing():
+    assert (fractions([100.0] * 50, np.inf) < 0).all()
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.tuples(*[st.floats(0, 1e3)] * 3), min_size=1, max_size=30))
+def test_several_requests_share_what_one_may_have(costs):
+    asked = np.maximum(fractions(costs, 1.0, 10.0, 0.0)[-1], 0.0)
+    assert np.sqrt((asked**2).sum()) <= CONFIG.max_reduction * (1 + 1e-5)
