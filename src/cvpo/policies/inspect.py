@@ -120,6 +120,6 @@ def _floor(source: EnvSource, found: Violations) -> list[Any]:
     game = make_plain(source)
     try:
         game.reset(seed=0)
-        return list(game.unwrapped.vector.world.marks(0))  # type: ignore[attr-defined]
+        return list(game.unwrapped.vector.world.marks(0))
     finally:
         game.close()
