@@ -63,7 +63,7 @@ def main() -> None:
 
     cores = len(os.sched_getaffinity(0))
     print(f"{options.copies} copies on {cores} cores; microseconds for a step of all copies\n")
-    print(f"{'environment':>12} {'ideal':>8} {'workers':>8} {'overhead':>9} {'AsyncVectorEnv':>15} {'other python':>13}")
+    print(f"{'environment':>12}{'ideal':>8} {'workers':>8} {'overhead':>9} {'AsyncVectorEnv':>15} {'other python':>13}")
     for microseconds in (0, 100, 1000):
         make = partial(Busy, microseconds)
         alone = seconds_per_step(make, 1, options.steps // 2, episode_length=1000)

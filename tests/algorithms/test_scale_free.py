@@ -9,8 +9,7 @@ import pytest
 
 from cvpo.algorithms.base import Algorithm, Params, Spec, Transition
 from cvpo.algorithms.config import OffPolicyConfig
-from cvpo.algorithms.registry import ALGORITHMS
-from cvpo.policies.policy import build
+from cvpo.algorithms.registry import ALGORITHMS, build
 from cvpo.presets import make_config
 
 LENGTH, ENVS, EPOCHS, UPDATES = 12, 4, 3, 4

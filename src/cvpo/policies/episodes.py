@@ -47,9 +47,11 @@ def episode_seeds(seed: int, count: int) -> np.ndarray:
     return np.random.SeedSequence(seed).generate_state(count)
 
 
-def open_environments(policy: Policy, env: EnvSource | None, episodes: int, threads: int | None = None) -> Environments:
+def open_environments(
+    policy: Policy, env: EnvSource | None, episodes: int, threads: int | None = None, trust: bool = False
+) -> Environments:
     """Environments for so many episodes: those of the policy's training, or others that it fits."""
-    source = env if env is not None else policy.trained_on()
+    source = env if env is not None else policy.trained_on(trust)
     trained, config = policy.trained, policy.trained["config"]
     limits = trained["cost_limits"]
     environments = Environments(

@@ -43,11 +43,11 @@ def evaluate(
     max_step_cost: the most that a step can cost, for environments that do not say so; without it there is no bound of
         the expected cost that holds whatever the costs' distribution is.
     cost_limit: another limit than that of the training, one for each constraint.
-    trust: of a path: import the module, or start the interpreter, that its environment needs; else such a policy needs
-        `env`.
+    trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
     """
-    policy = policy if isinstance(policy, Policy) else load(policy, which, trust=trust)
-    ran, largest = _run(policy, env, episodes, seed, deterministic, max_step_cost, level, progress)
+    policy = policy if isinstance(policy, Policy) else load(policy, which)
+    source = env if env is not None else policy.trained_on(trust)
+    ran, largest = _run(policy, source, episodes, seed, deterministic, max_step_cost, level, progress)
     limits = _limits(policy, cost_limit)
     return describe(ran, limits, largest, level, policy.trained["config"].get("constraint", "mean"))
 
@@ -70,15 +70,14 @@ def compare(
 
     Episodes that begin alike are compared in pairs, so that what all policies find hard does not blur the difference.
     """
-    given = (first, second)
-    policies = [policy if isinstance(policy, Policy) else load(policy, which, trust=trust) for policy in given]
+    policies = [policy if isinstance(policy, Policy) else load(policy, which) for policy in (first, second)]
     results, runs = [], []
     for i, policy in enumerate(policies):
 
         def both(fraction: float, i: int = i) -> None:
             progress(0.5 * (i + fraction))
 
-        source = env if env is not None else policies[0].trained_on()
+        source = env if env is not None else policies[0].trained_on(trust)
         ran, largest = _run(policy, source, episodes, seed, deterministic, max_step_cost, level, both)
         constraint = policy.trained["config"].get("constraint", "mean")
         results.append(describe(ran, _limits(policy, None), largest, level, constraint))
@@ -133,7 +132,7 @@ def describe(
 
 def _run(
     policy: Policy,
-    env: EnvSource | None,
+    env: EnvSource,
     episodes: int,
     seed: int,
     deterministic: bool,

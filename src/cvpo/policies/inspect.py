@@ -63,14 +63,12 @@ def inspect(
         built-in task, where. violations.json: the numbers.
     worst_1.mp4 (or .gif): the episodes that cost most, as many as `films`; of environments that render.
     trajectories.npz: every step, if asked for. docs/deployment.md names its arrays.
-
-    trust: import the module, or start the interpreter, that the run's environment needs; else such a run needs `env`.
     """
     if episodes < 1 or films < 0:
         raise BadValue(f"episodes must be >= 1 and films >= 0, got {episodes} and {films}")
-    policy = load(run, which, trust=trust)
+    policy = load(run, which)
     folder = Path(output) if output is not None else Path(run) / "inspect"
-    source = env if env is not None else policy.trained_on()
+    source = env if env is not None else policy.trained_on(trust)
     policy.seed(seed)
     seeds = episode_seeds(seed, episodes)
     keep = ["action", "costs", "place"] + (["reward", "observation"] if trajectories else [])

@@ -23,8 +23,8 @@ class Policy:
     `description` is the policy file's JSON (docs/policy_file.md) and `arrays` its weights by name.
     """
 
-    def __init__(self, description: dict[str, Any], arrays: Arrays, trusted: bool = False) -> None:
-        self.description, self.arrays, self._trusted = description, arrays, trusted
+    def __init__(self, description: dict[str, Any], arrays: Arrays) -> None:
+        self.description, self.arrays = description, arrays
         self.actor = Actor(description, arrays)
         self._layout = description["observation"]["layout"]
         self._rng = np.random.default_rng(0)
@@ -48,8 +48,8 @@ class Policy:
         """How it came about: algorithm, environment, epoch, cost_limits, episode_length, config."""
         return self.description["trained"]
 
-    def trained_on(self) -> EnvSource:
-        """What makes the environment it was trained on; refused if that runs code and nobody has said that it may."""
+    def trained_on(self, trust: bool = False) -> EnvSource:
+        """What makes the environment it was trained on; `trust`: even if that runs code that the policy file names."""
         source: str | None = self.trained["source"]
         if source is None:
             raise BadValue(
@@ -57,19 +57,18 @@ class Policy:
                 "its name alone does not make again; pass env"
             )
         python = self.trained["config"].get("python")
-        require_trust(source, "the policy", self._trusted, python)
+        require_trust(source, "the policy", trust, python)
         return as_source(source) if python is None else Remote(source, python)
 
 
-def load(path: str | Path, which: Which = "newest", *, trust: bool = False) -> Policy:
+def load(path: str | Path, which: Which = "newest") -> Policy:
     """The policy of a run directory, or of a policy file.
 
     which: "newest", of the last epoch that was trained; "best", the one with the highest reward among those that were
         within the cost limit in two evaluations in a row.
-    trust: whoever made the file may name a module to import, or an interpreter to start, for its environment.
     """
     file, description, arrays = read_policy(path, which)
     try:
-        return Policy(description, arrays, trust)
+        return Policy(description, arrays)
     except (KeyError, TypeError, ValueError) as error:
         raise BadFile(f"{file} holds no policy that can act: {type(error).__name__} {error}") from error

@@ -35,12 +35,12 @@ def render(
     output: an mp4 or gif file, RUN/videos/episode.mp4 if not given; where no mp4 can be written it becomes a gif.
     env: if other than it was trained on; a callable must make an environment that renders.
     view: of a built-in task: "top" (from above) or "3d" (needs GL).
-    trust: import the module, or start the interpreter, that the run's environment needs; else such a run needs `env`.
+    trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
     """
-    policy = load(run, which, trust=trust)
+    policy = load(run, which)
     output = Path(output) if output is not None else Path(run) / VIDEOS / "episode.mp4"
     output.parent.mkdir(parents=True, exist_ok=True)
-    source = env if env is not None else policy.trained_on()
+    source = env if env is not None else policy.trained_on(trust)
     options = _shown_limit(policy, source) | ({"view": view} if view is not None else {})
     game: gym.Env = make_plain(source, render=True, **options)
     length = policy.trained["episode_length"]

@@ -1,4 +1,4 @@
-"""Code that a file asks to run. A run directory may come from anybody, so what it names is not run unasked."""
+"""Code that a file asks to run. A run directory may come from anybody, so what it names is not imported unasked."""
 
 from __future__ import annotations
 
@@ -9,33 +9,40 @@ from cvpo.errors import UserError
 
 
 class UntrustedCode(UserError, RuntimeError):
-    """A file names code to run, and nobody who runs this program has said that it may."""
+    """A file names a module, and nobody who runs this program has said that it may be imported."""
+
+
+def module_of(source: str) -> str:
+    """The module that making an environment of this name imports, or "". A description in JSON imports none."""
+    return "" if source.startswith("{") else source.rpartition(":")[0]
+
+
+def _names_interpreter(source: str) -> bool:
+    """Whether the environment runs in an interpreter that its own text names."""
+    return source.lstrip().startswith("{") and '"python"' in source
 
 
 def trust_flag(source: str) -> str:
-    """What a command must say to make this environment again, with a space before it; nothing if it runs no code."""
-    return " --trust" if _code(source) else ""
+    """What a command must say to make this environment again, with a space before it; nothing if it imports nothing."""
+    return " --trust" if module_of(source) or _names_interpreter(source) else ""
 
 
 def require_trust(source: str, found_in: str | Path, trust: bool, python: str | None = None) -> str:
-    """`source`, the name of an environment that was read from a file, if making it runs nothing that the file names.
+    """`source`, the name of an environment that was read from a file, if making it imports nothing new.
 
-    A task or a registered id runs nothing of the file's. "module:id" imports the module, and an environment of another
-    interpreter (`python`) starts that: both need `trust`, or a caller who has imported the module already.
+    A task or a registered id imports nothing. "module:id" imports the module: that needs `trust`, or a caller who has
+    imported it already. An interpreter that the file names, `python`, needs `trust` in any case.
     """
-    code = f"the interpreter {python} would be started" if python is not None else _code(source)
-    imported = python is None and source.rpartition(":")[0] in sys.modules
-    if code and not trust and not imported:
+    if (python is not None or _names_interpreter(source)) and not trust:
         raise UntrustedCode(
-            f"{found_in} was trained on {source!r}, which is code: {code}. If you trust it, say --trust, or name it "
-            "with --env (in Python: trust=True, or env)"
+            f"{found_in} was trained with an environment in another interpreter, {python or source}, which would be "
+            "started. "
+            "If you trust it, say --trust, or name the environment with --env (in Python: trust=True, or env)"
+        )
+    module = module_of(source)
+    if module and not trust and module not in sys.modules:
+        raise UntrustedCode(
+            f"{found_in} was trained on {source!r}, which is code: the module {module!r} of this computer would be "
+            f"imported. If you trust it, say --trust, or name it with --env {source} (in Python: trust=True, or env)"
         )
     return source
-
-
-def _code(source: str) -> str:
-    """What making the environment would run, in words."""
-    if source.lstrip().startswith("{"):
-        return "an interpreter that it names would be started" if '"remote"' in source else ""
-    module = source.rpartition(":")[0]
-    return f"the module {module!r} of this computer would be imported" if module else ""

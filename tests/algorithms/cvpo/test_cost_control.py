@@ -21,7 +21,7 @@ def spec(*limits: float) -> Spec:
 
 def fractions(costs, *limits: float, config: Config = CONFIG) -> np.ndarray:
     """Requested fractions [steps, m] after each of a sequence of costs [steps, m]."""
-    control, out = cost_control.start(len(limits)), []
+    control, out = cost_control.start(config, len(limits)), []
     for cost in costs:
         control = cost_control.respond(config, spec(*limits), control, jnp.atleast_1d(jnp.asarray(cost, float)))
         out.append(np.asarray(cost_control.requested_fraction(config, control)))
@@ -35,7 +35,7 @@ def plant(start: float, drift: float, gain: float, delay: int, noise: float, epo
     scatters by `noise`.
     """
     rng = np.random.default_rng(seed)
-    control, cost, costs, asked = cost_control.start(1), start, [], [0.0] * (delay + 1)
+    control, cost, costs, asked = cost_control.start(CONFIG, 1), start, [], [0.0] * (delay + 1)
     for _ in range(epochs):
         measured = max(0.0, cost * (1 + noise * rng.normal()))
         control = cost_control.respond(CONFIG, spec(LIMIT), control, jnp.array([measured]))

@@ -13,7 +13,7 @@ class Block:
     """What N copies read and write, one row each: in memory of this process, or shared with others."""
 
     def __init__(self, layout: dict[str, Any], memory: Any = None) -> None:
-        """layout: the "count" of copies, how many "costs" and the names of their "parts", "observation" and "action"."""
+        """layout: "count" of copies, number of "costs", names of their "parts", "observation" and "action"."""
         self.part_names = layout["parts"]
         fields, self.size = _fields(layout)
         memory = bytearray(self.size) if memory is None else memory
