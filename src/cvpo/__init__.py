@@ -12,8 +12,11 @@ from cvpo.tasks import TASKS
 if TYPE_CHECKING:
     from cvpo.algorithms.cvpo.estep.solve import EStep, solve_estep
     from cvpo.envs.sources import remote
-    from cvpo.policies.evaluate import evaluate
+    from cvpo.policies.evaluate import compare, evaluate
+    from cvpo.policies.export import export
+    from cvpo.policies.inspect import inspect
     from cvpo.policies.policy import Policy, load
+    from cvpo.policies.record import Demonstrations
     from cvpo.policies.render import render
     from cvpo.training.train import Run, train
 
@@ -21,11 +24,15 @@ __version__ = "0.1.0"
 
 __all__ = [
     "TASKS",
+    "Demonstrations",
     "EStep",
     "Policy",
     "Run",
     "UserError",
+    "compare",
     "evaluate",
+    "export",
+    "inspect",
     "load",
     "remote",
     "render",
@@ -35,10 +42,14 @@ __all__ = [
 
 # Loaded on first use: reading a report or listing tasks should not wait for JAX.
 _HOME = {
+    "Demonstrations": "cvpo.policies.record",
     "EStep": "cvpo.algorithms.cvpo.estep.solve",
     "Policy": "cvpo.policies.policy",
     "Run": "cvpo.training.train",
+    "compare": "cvpo.policies.evaluate",
     "evaluate": "cvpo.policies.evaluate",
+    "export": "cvpo.policies.export",
+    "inspect": "cvpo.policies.inspect",
     "load": "cvpo.policies.policy",
     "remote": "cvpo.envs.sources",
     "render": "cvpo.policies.render",

@@ -82,7 +82,7 @@ def test_a_run_is_finished_if_it_is_this_run_with_no_fewer_steps(tmp_path):
     spec.write(tmp_path)
     assert not is_finished(spec, tmp_path)
     write_text(tmp_path / "finished.json", '{"steps": 100}')
-    saved = dataclasses.asdict(make_config("cvpo", None, {}, "Point-Goal"))
+    saved = dataclasses.asdict(make_config("cvpo", None, {}))
     about = {
         "env": spec.env, "source": spec.env, "algorithm": spec.algorithm, "steps": 100, "seed": 0,
         "cost_limit": [10.0], "preset": "default", "provenance": {"id": "x", "versions": {}},

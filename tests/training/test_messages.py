@@ -43,12 +43,15 @@ def test_the_end_of_a_run_that_was_not_evaluated_and_of_an_environment_that_no_c
 def test_several_costs_and_one_without_a_limit():
     spec = Spec(obs_size=1, action_size=1, discrete=False, cost_limits=(1.0, math.inf), episode_length=5)
     metrics = METRICS | {"eval/cost_0": 0.5, "eval/cost_1": 7.0}
+    tail = METRICS | {"eval/constrained_cost": 12.5}
+    assert "cost 12.50 (above the limit of 10);" in messages.summary(tail, SPEC, Path("run"), None)[1]
     assert "cost 0.50 (within the limit of 1), 7.00;" in messages.summary(metrics, spec, Path("run"), None)[1]
 
 
 @pytest.mark.parametrize(
     ("layout", "images"),
     [
+        ({"image": [84, 84, 3]}, True),
         ({"box": [84, 84, 3]}, True),
         ({"box": [3, 64, 64]}, True),
         ({"box": [32, 32]}, True),

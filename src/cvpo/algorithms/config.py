@@ -100,7 +100,7 @@ class OffPolicyConfig(LoopConfig):
     """Environments, of `envs`, in which the policy acts without its noise, so that it learns where that leads, too."""
     critic_learning_rate: float = setting(1e-3, "critics")
     """Step size of the critics' optimiser (Adam)."""
-    polyak: float = setting(0.99, "critics")
+    polyak: float = setting(0.98, "critics")
     """Weight of the old target in each averaging step."""
     n_step: int = setting(4, "critics")
     """Steps summed before a critic's target bootstraps; with `retrace`, steps in a sequence."""

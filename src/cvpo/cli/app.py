@@ -24,6 +24,7 @@ from cvpo.cli.evaluate import evaluate
 from cvpo.cli.export import export
 from cvpo.cli.inspect import inspect
 from cvpo.cli.lists import algorithms, tasks
+from cvpo.cli.record import record
 from cvpo.cli.render import render
 from cvpo.cli.report import report
 from cvpo.cli.reproduce import reproduce
@@ -38,6 +39,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "evaluate": evaluate,
     "inspect": inspect,
     "render": render,
+    "record": record,
     "export": export,
     "sweep": sweep,
     "reproduce": reproduce,

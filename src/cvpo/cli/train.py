@@ -40,6 +40,12 @@ class Options:
     """Where the run is written."""
     overwrite: Switch = False
     """Delete the run that is in that directory."""
+    init_from: Annotated[Path | None, optional("RUN")] = None
+    """Start with the policy, critics and normaliser of another run of the same method; limits may differ."""
+    init_replay: Switch = False
+    """Start with the replay of that run, too."""
+    demonstrations: Annotated[Path | None, optional("PATH")] = None
+    """Fill the replay with the steps of this npz file before the first step; `cvpo record` writes such files."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,9 @@ def train_command(arguments: Sequence[str]) -> Callable[..., None]:
             quiet=logging.quiet,
             tensorboard=logging.tensorboard,
             wandb=logging.wandb,
+            init_from=options.init_from,
+            init_replay=options.init_replay,
+            demonstrations=options.demonstrations,
         )
 
     command.__annotations__["given"] = Annotated[all_arguments, UNNAMED]

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from cvpo.envs.errors import BadEnvironment
+
 ActionSpec = dict[str, Any]  # made by `worker.spaces.action_spec`
 
 
@@ -25,3 +27,19 @@ class NativeActions:
 def rescale(action: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Actions in [-1, 1], clipped to it, on [low, high]."""
     return low + (np.clip(action, -1.0, 1.0) + 1.0) * 0.5 * (high - low)
+
+
+def from_native(spec: ActionSpec, action: np.ndarray) -> np.ndarray:
+    """What `NativeActions` undoes: [T, a] in [-1, 1] of actions [T, ...], or choices [T] counted from 0."""
+    flat = np.asarray(action).reshape(len(action), -1)
+    size = 1 if "choices" in spec else len(spec["low"])
+    if flat.shape[1] != size:
+        raise BadEnvironment(f"actions have {flat.shape[1]} numbers a step, the environment's have {size}")
+    if "choices" in spec:
+        choice = flat[:, 0] - spec.get("start", 0)
+        if (choice < 0).any() or (choice >= spec["choices"]).any():
+            raise BadEnvironment(f"choices go from {spec.get('start', 0)} on, {spec['choices']} of them, got others")
+        return choice.astype(np.int32)
+    low, high = np.array(spec["low"], float), np.array(spec["high"], float)
+    width = np.where(high > low, high - low, 1.0)
+    return np.clip(2 * (flat - low) / width - 1, -1.0, 1.0).astype(np.float32)

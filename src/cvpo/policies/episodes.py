@@ -39,6 +39,8 @@ class Moment(NamedTuple):
     reward: np.ndarray  # [N]
     costs: np.ndarray  # [N, m]
     parts: dict[str, np.ndarray]
+    next_obs: np.ndarray  # [N, D]
+    terminated: np.ndarray  # [N]
     place: np.ndarray | None  # [N, 2] of the robots before the step, in a built-in task
 
 
@@ -131,7 +133,8 @@ def _run_batch(
             place = environments.places()
         step = environments.step(action)
         if watch is not None:
-            watch(Moment(batch, time, running.copy(), obs, action, step.reward, step.costs, step.parts, place))
+            now = (batch, time, running.copy(), obs, action, step.reward, step.costs, step.parts)
+            watch(Moment(*now, step.next_obs, step.terminated, place))
         reward += running * step.reward
         costs += running[:, None] * step.costs
         length += running

@@ -149,16 +149,21 @@ def read_run(path: Path) -> RunRecord:
     def columns(key: str) -> np.ndarray:
         return np.array([column(name) for name in cost_names(key, constraints)]).reshape(constraints, len(lines))
 
+    def limited(phase: str) -> np.ndarray:
+        """The costs that the limit is on: their mean, or the statistic that the run was trained with."""
+        statistic = settings["config"].get("constraint", "mean")
+        return columns(f"{phase}/cost" if statistic == "mean" else f"{phase}/constrained_cost")
+
     run = RunRecord(
         path=path,
         settings=settings,
         steps=column("steps"),
         wall_seconds=column("wall_seconds"),
         reward=column("train/reward"),
-        costs=columns("train/cost"),
+        costs=limited("train"),
         cumulative_costs=columns("train/cumulative_cost"),
         eval_reward=column("eval/reward"),
-        eval_costs=columns("eval/cost"),
+        eval_costs=limited("eval"),
     )
     if not np.all(np.diff(run.steps, prepend=0.0) > 0):  # NaN too
         raise RunDirectoryError(f"the steps in {path / METRICS} do not grow from line to line")

@@ -83,7 +83,7 @@ def _task(robot: str, level: dict) -> NavigationTask:
     costly = [of_kind.kind for of_kind in objects if of_kind.cost] + ["walls"] * bool(
         level.get("walls", Walls()).places()
     )
-    summary = f"{robot}: {level['summary']}; {', '.join(costly) or 'nothing'} costs"
+    summary = f"{robot}: {level['summary']} (cost: {', '.join(costly) or 'none'})"
     return NavigationTask(robot=robot, **{**level, "objects": objects, "summary": summary})
 
 

@@ -61,6 +61,10 @@ class Learner(abc.ABC):
         """Go on from a state that an earlier process saved, with the segments that it kept."""
         self.state = jax.tree.map(jnp.asarray, state)
 
+    def start_with(self, data: Transition, learn: bool, key: jax.Array, progress: Progress) -> None:
+        """Take in epochs [P, H, N, ...] that another policy collected, before the first one of the run."""
+        raise BadValue("only methods with a replay can start with data: this one learns from its newest episodes only")
+
     @property
     def policy(self) -> Params:
         return self.algorithm.policy(self.state)
@@ -100,6 +104,7 @@ class OffPolicyLearner(Learner):
         self.act = make_act(algorithm, config.noiseless_envs)
         self._random_act = make_random_act(spec)
         self._replay: replay.Replay
+        self._given = 0  # epochs that the replay had before the run's own
         self._nothing: UpdateMetrics | None = None
         self._chunk = jax.jit(self._updates)
         self._one_traced = jax.jit(self._one, inline=True)  # once, for its shapes and for its place in the loop
@@ -110,7 +115,18 @@ class OffPolicyLearner(Learner):
 
     def restore(self, state: State, segments: Iterable[tuple[int, Transition]]) -> None:
         super().restore(state, segments)
-        self._replay = replay.restore(self._replay, segments)
+        own = ((self._given + epoch, rollout) for epoch, rollout in segments)
+        self._replay = replay.restore(self._replay, own)
+
+    def start_with(self, data: Transition, learn: bool, key: jax.Array, progress: Progress) -> None:
+        self._given = len(data.reward)
+        for i in range(self._given):
+            rollout = jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), data)
+            if learn:  # as many updates as if the run had collected it
+                self.learn(i, rollout, jax.random.fold_in(key, i), lambda _: None)
+            else:
+                self._replay = replay.add(self._replay, rollout)
+            progress((i + 1) / self._given)
 
     def acting(self, epoch: int) -> Act:
         return self._random_act if epoch < self._config.random_epochs else self.act

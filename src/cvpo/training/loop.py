@@ -11,30 +11,43 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from cvpo.algorithms.base import Scalars, Spec, Transition
+from cvpo.algorithms.base import Scalars, Spec, State, Transition
 from cvpo.algorithms.config import LoopConfig
 from cvpo.algorithms.constraint import measured_cost
 from cvpo.envs.adapter import Environments
 from cvpo.envs.rollout import Diverged, Progress, collect, episode_statistics, evaluate_policy
+from cvpo.errors import BadValue
 from cvpo.metric_names import per_cost
 from cvpo.policies.files import PolicyWriter
 from cvpo.runs.checkpoint import CheckpointStore
 from cvpo.runs.directory import RunDirectory
 from cvpo.runs.sinks import Sink
-from cvpo.training import messages
+from cvpo.training import messages, own_data
 from cvpo.training.display import COMPILING, Display
 from cvpo.training.interrupts import Interrupted, Interrupts
 from cvpo.training.learners import Learner
+from cvpo.training.warm_start import warm_state
 
 # Streams of environment seeds, so that training and evaluation never share one.
 TRAIN, EVALUATE = 0, 1
 
 Metrics = dict[str, Any]
+
+
+OnEpoch = Callable[[Metrics], str | None]
+
+
+class Start(NamedTuple):
+    """What a run starts from, if not from nothing."""
+
+    learned: State = None  # of another run
+    data: Transition | None = None  # epochs [P, H, N, ...] for the replay
+    learn: bool = True  # from the data, before the first epoch
 
 
 class Loop:
@@ -62,15 +75,21 @@ class Loop:
         self._counters: Metrics = {"wall_seconds": 0.0, "cumulative_costs": [0.0] * spec.num_costs}
         self._policies = PolicyWriter(directory.path, learner.algorithm, name, config, spec, environments)
 
-    def run(self, steps: int, make_sinks: Callable[[int], list[Sink]]) -> None:
-        """Train from the newest checkpoint, or from the start, until `steps`."""
+    def run(
+        self,
+        steps: int,
+        make_sinks: Callable[[int], list[Sink]],
+        start: Start | None = None,
+        on_epoch: OnEpoch | None = None,
+    ) -> None:
+        """Train from the newest checkpoint, or from the start, until `steps` or until `on_epoch` says stop."""
         epochs = epochs_of(steps, self._learner.epoch_steps)
         store = CheckpointStore(
             self._directory.checkpoints,
             learner_identity(self._name, self._spec, self._config.envs),
             replay_epochs=self._learner.replay_epochs,
         )
-        first = self._restore(store, epochs)
+        first = self._restore(store, epochs, start or Start())
         trained = first * self._learner.epoch_steps
         self._directory.set_steps(max(steps, trained))  # what is trained already stays trained
         self._directory.truncate_metrics(first - 1)
@@ -98,6 +117,10 @@ class Loop:
                     sink.write(metrics)
                 self._display.epoch(metrics)
                 self._interrupts.check()
+                if on_epoch is not None and asks_to_stop(on_epoch(dict(metrics))):
+                    self._directory.set_steps(metrics["steps"])  # it is trained for no longer than that
+                    self._display.message(f"stopped after epoch {epoch}, as on_epoch asked")
+                    break
         except Interrupted as stop:
             hint = messages.resume_hint(self._directory.path, self._environments.source)
             self._display.message(messages.stopped(str(stop), epoch, saved, hint))
@@ -106,17 +129,31 @@ class Loop:
             for sink in sinks:
                 sink.close()
 
-    def _restore(self, store: CheckpointStore, epochs: int) -> int:
+    def _restore(self, store: CheckpointStore, epochs: int, start: Start) -> int:
         """The first epoch that is to be trained, with all that it starts from in place."""
         self._learner.begin(jax.random.fold_in(self._key, 0))
         checkpoint = store.load(self._learner.state, self._learner.segment_template)
         if checkpoint is None:
             self._directory.require_no_results()
+            if start.learned is not None:
+                learned = warm_state(jax.device_get(self._learner.state), start.learned)
+                self._learner.restore(learned, ())
+            if start.data is not None:
+                own_data.keep(self._directory.checkpoints, start.data)
+                self._take(start)
             return 0
         self._counters = checkpoint.counters
         if checkpoint.epoch + 1 < epochs:
+            if start.data is not None:
+                self._take(start._replace(learn=False))
             self._learner.restore(checkpoint.learner, checkpoint.segments())
         return checkpoint.epoch + 1
+
+    def _take(self, start: Start) -> None:
+        """The data that the run starts with."""
+        assert start.data is not None
+        with self._phase("learn") as progress:
+            self._learner.start_with(start.data, start.learn, jax.random.fold_in(self._key, 2**31 - 1), progress)
 
     def _announce(self, first: int, trained: int, steps: int) -> None:
         for line in (self._learner.algorithm.describe(), f"run directory: {self._directory.path}"):
@@ -213,6 +250,12 @@ def _keys(key: jax.Array, epoch: int) -> tuple[jax.Array, jax.Array]:
     """Of what is random in an epoch of a run: one for collecting, one for learning."""
     collecting, learning = jax.random.split(jax.random.fold_in(key, epoch + 1))
     return collecting, learning
+
+
+def asks_to_stop(answer: str | None) -> bool:
+    if answer not in (None, "stop"):
+        raise BadValue(f'on_epoch returns "stop" or nothing, got {answer!r}')
+    return answer == "stop"
 
 
 def epochs_of(steps: int, epoch_steps: int) -> int:

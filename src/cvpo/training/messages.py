@@ -30,7 +30,9 @@ def stopped(signal_name: str, epoch: int, saved: int, hint: str) -> str:
 def summary(metrics: Mapping[str, Any], spec: Spec, path: Path, source: str | None) -> list[str]:
     """Lines for the end of a run: what the policy earns and costs, where the run is, and the next commands."""
     group, how = ("eval", "without noise") if "eval/reward" in metrics else ("train", "with noise")
-    names = cost_names(f"{group}/cost", spec.num_costs)
+    names = cost_names(f"{group}/constrained_cost", spec.num_costs)  # there if the limit is not on the mean
+    if names[0] not in metrics:
+        names = cost_names(f"{group}/cost", spec.num_costs)
     costs = ", ".join(_cost(metrics[name], limit) for name, limit in zip(names, spec.cost_limits, strict=True))
     duration = datetime.timedelta(seconds=round(metrics["wall_seconds"]))
     run = shlex.quote(str(path))
@@ -66,6 +68,8 @@ def flattened_images(layout: Mapping[str, Any]) -> str | None:
 
 
 def _image_shapes(layout: Mapping[str, Any]) -> list[Sequence[int]]:
+    if "image" in layout:  # bytes with three axes
+        return [tuple(layout["image"])]
     if "box" in layout:
         shape = tuple(layout["box"])
         # height and width, with the channels before or after them, or none

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from cvpo.algorithms.base import Spec
-from cvpo.algorithms.config import LoopConfig
+from cvpo.algorithms.config import LoopConfig, OffPolicyConfig
 from cvpo.algorithms.registry import build, lookup
 from cvpo.envs.adapter import Environments
 from cvpo.envs.sources import EnvSource, as_source, check_known
@@ -33,7 +33,8 @@ from cvpo.training import compute, messages
 from cvpo.training.display import Display
 from cvpo.training.interrupts import TrainingInterrupts
 from cvpo.training.learners import make_learner
-from cvpo.training.loop import Loop, epochs_of
+from cvpo.training.loop import Loop, OnEpoch, epochs_of
+from cvpo.training.start import Sources
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,10 @@ def train(
     tensorboard: bool = False,
     wandb: str | None = None,
     name: str | None = None,
+    init_from: str | Path | None = None,
+    init_replay: bool = False,
+    demonstrations: str | Path | None = None,
+    on_epoch: OnEpoch | None = None,
 ) -> Run:
     """Train a policy and return its run.
 
@@ -78,6 +83,10 @@ def train(
     overwrite: delete a run that is in the directory already.
     config: settings over those of the preset, as a dict or as the algorithm's whole Config.
     wandb: the name of a Weights & Biases project to log to as well.
+    init_from: a run whose policy, critics and normaliser this one starts with; its limits may be others.
+    init_replay: start with that run's replay, too.
+    demonstrations: an npz file of steps that fills the replay before the first step (docs/deployment.md).
+    on_epoch: called with each epoch's metrics once they are saved; "stop" ends the run.
     name: what the run directory and the report call the environment, if other than it calls itself.
     """
     entry = lookup(algorithm)
@@ -107,7 +116,14 @@ def train(
             environments.obs_size, environments.action_size, environments.discrete, limits, environments.episode_length
         )
         epochs = epochs_of(steps, spec.episode_length * settings.envs)
-        learner = make_learner(build(algorithm, settings, spec), settings, spec, epochs)
+        built = build(algorithm, settings, spec)
+        begun = resume and (path / CONFIG).exists()
+        sources = Sources(init_from, init_replay, demonstrations).or_those_of(path if begun else None)
+        if sources.init_from is not None and isinstance(settings, OffPolicyConfig):
+            settings = dataclasses.replace(settings, random_epochs=0)  # it knows better already
+        start = sources.read(path if begun else None, algorithm, built, settings, spec, environments)
+        given = 0 if start.data is None else len(start.data.reward)
+        learner = make_learner(built, settings, spec, epochs + given)
         description = {
             "env": environments.name,
             "source": environments.source,
@@ -119,6 +135,7 @@ def train(
             "cost_limit": list(limits),
             "preset": preset or "default",
             "compute_threads": threads,
+            **sources.described(),
             "config": dataclasses.asdict(settings),
             "spec": dataclasses.asdict(spec),
         }
@@ -131,10 +148,14 @@ def train(
                 algorithm, learner, settings, spec, environments, evaluations, directory, seed, display, interrupts
             )
             with display:
-                loop.run(steps, make_sinks(directory, tensorboard, wandb))
+                loop.run(steps, make_sinks(directory, tensorboard, wandb), start, on_epoch)
             for line in messages.summary(read_metrics(path)[-1], spec, path, environments.source):
                 display.message(line)
     return Run(path)
+
+
+# between a run and what resumes it
+_MAY_DIFFER = ("steps", "preset", "compute_threads", "config", "spec", *Sources._fields)
 
 
 def check_numbers(steps: Any, seed: Any) -> tuple[int, int]:
@@ -211,7 +232,7 @@ def open_run(path: Path, description: dict[str, Any], resume: bool, overwrite: b
         differing = [
             f"{name} is {theirs.get(name)!r} there and {value!r} here"
             for name, value in ours.items()
-            if name not in ("steps", "preset", "compute_threads", "config", "spec") and theirs.get(name) != value
+            if name not in _MAY_DIFFER and theirs.get(name) != value
         ]
         if differing:
             raise RunDirectoryError(

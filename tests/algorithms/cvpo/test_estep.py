@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from cvpo.algorithms.cvpo.estep.solve import EStep, solve_estep
+from cvpo.algorithms.cvpo.estep.solve import EStep, solve_estep, tilted_weights
 
 B, K = 3, 4  # one shape for most tests: each shape is compiled once
 
@@ -265,13 +265,32 @@ class TestUse:
         np.testing.assert_allclose(warm.weights, cold.weights, atol=1e-5)
         assert warm.iterations < cold.iterations
 
-    @pytest.mark.parametrize("eta, multiplier", [(0.0, 0.0), (np.nan, 1.0), (1e-9, 3.0), (1e9, 1e12), (1.0, np.inf)])
+    @pytest.mark.parametrize(
+        "eta, multiplier",
+        [(0.0, 0.0), (np.nan, 1.0), (1e-9, 3.0), (1e-30, 0.0), (1e-30, 1e-3), (1e9, 1e12), (1.0, np.inf)],
+    )
     def test_any_warm_start_gives_the_answer(self, eta: float, multiplier: float) -> None:
         reward, costs = values(2)
         solve = partial(solve_estep, reward, costs, costs.mean() - 0.1, 0.2)
         result = solve(warm_start=(jnp.float32(eta), jnp.full(1, multiplier, jnp.float32)))
         certified(result)
         np.testing.assert_allclose(result.weights, solve().weights, atol=2e-5)
+
+    def test_a_limit_that_does_not_bind_has_no_multiplier(self) -> None:
+        reward, costs = values(4)
+        free = solve_estep(reward, costs, np.inf, 0.2)
+        warm = (free.eta, jnp.full(1, 2.0))
+        result = solve_estep(reward, costs, free.costs + 0.5, 0.2, warm_start=warm)
+        certified(result)
+        np.testing.assert_array_equal(result.multipliers, 0.0)
+        np.testing.assert_array_equal(result.tilt[1:], 0.0)
+
+    def test_the_tilt_gives_the_weights(self) -> None:
+        reward, costs = values(5)
+        for limit in (costs.mean() - 0.1, -10.0):  # the second cannot be met
+            result = solve_estep(reward, costs, limit, 0.2)
+            again = tilted_weights(result.tilt, reward, costs[None], np.zeros((B, K), np.float32))
+            np.testing.assert_allclose(again, result.weights, atol=1e-5)
 
     def test_inside_vmap_and_scan(self) -> None:
         rewards = np.stack([values(s)[0] for s in range(3)])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cvpo.algorithms.cvpo.mstep import dual_ascent, step_back, weighted_log_likelihood
+from cvpo.algorithms.cvpo.mstep import MIN_DUAL, dual_ascent, step_back, weighted_log_likelihood
 from cvpo.algorithms.shared.distributions import (
     Categorical,
     Gaussian,
@@ -123,9 +123,12 @@ def test_the_weighted_fit_has_the_weighted_mean():
 
 
 def test_dual_ascent_by_hand_and_within_bounds():
-    assert dual_ascent(jnp.array(1.0), jnp.array(0.3), 0.1, 2.0, 10.0) == pytest.approx(1.4)
-    assert dual_ascent(jnp.array(0.1), jnp.array(0.0), 0.1, 2.0, 10.0) == 0
-    assert dual_ascent(jnp.array(9.0), jnp.array(5.0), 0.1, 2.0, 10.0) == 10
+    ascend = dual_ascent
+    assert ascend(jnp.array(1.0), jnp.array(0.15), 0.1, 0.2, 10.0) == pytest.approx(np.exp(0.2 * 0.5))
+    assert ascend(jnp.array(1.0), jnp.array(0.05), 0.1, 0.2, 10.0) == pytest.approx(np.exp(-0.2 * 0.5))
+    assert ascend(jnp.array(1.0), jnp.array(50.0), 0.1, 0.2, 10.0) == pytest.approx(np.exp(0.2))  # a spike counts as 2
+    assert ascend(jnp.array(9.9), jnp.array(5.0), 0.1, 0.2, 10.0) == 10
+    assert ascend(jnp.array(MIN_DUAL), jnp.array(0.0), 0.1, 0.2, 10.0) == pytest.approx(MIN_DUAL)
 
 
 def test_step_back_keeps_the_largest_halving_inside_the_limit():

@@ -13,7 +13,7 @@ from cvpo.algorithms.shared import trust_region
 
 KEY = jax.random.key(0)
 # Without discount an advantage is a step's own cost, so a constant added to all costs moves their level alone.
-CONFIG = cpo.Config(hidden=(8,), value_epochs=1, kl_limit=0.02, gamma=0.0)
+CONFIG = cpo.Config(hidden=(8,), value_epochs=1, kl_limit=0.02, gamma=0.0, safety_margin=0.0)
 LIMIT = 5.0
 
 

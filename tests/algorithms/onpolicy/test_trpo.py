@@ -76,6 +76,13 @@ def test_a_failed_line_search_leaves_the_policy_untouched(one_update):
     assert info["update/line_search_fraction"] == 0
 
 
+def test_without_any_advantage_the_policy_stays_where_it_is(one_update):
+    _, state, rollout, update = one_update
+    after, info = update(state, rollout._replace(reward=jnp.zeros_like(rollout.reward)), KEY)
+    jax.tree.map(np.testing.assert_array_equal, after.policy, state.policy)
+    assert info["update/kl"] == 0
+
+
 @pytest.mark.slow
 def test_trpo_balances_the_pole(tmp_path):
     settings = {"envs": 4, "minibatch_size": 100, "eval_every": 100}

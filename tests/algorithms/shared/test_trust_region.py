@@ -58,28 +58,6 @@ def test_fisher_operator_of_a_gaussian_has_its_closed_form():
     np.testing.assert_allclose(jax.vmap(operator)(jnp.eye(2)), np.diag([np.exp(1.4), 2.0]), rtol=1e-5, atol=1e-6)
 
 
-# Conjugate gradient -------------------------------------------------------------------------------------------------
-
-
-@settings(deadline=None, max_examples=25)
-@given(seed=st.integers(0, 2**31), size=st.integers(1, 12))
-def test_conjugate_gradient_solves_the_system(seed, size):
-    matrix = random_spd(seed, size)
-    target = np.random.default_rng(seed + 1).normal(size=size)
-    found = tr.conjugate_gradient(lambda v: jnp.asarray(matrix, jnp.float32) @ v, jnp.asarray(target, jnp.float32), 40)
-    np.testing.assert_allclose(found, np.linalg.solve(matrix, target), atol=1e-4)
-
-
-def test_conjugate_gradient_of_zero_is_zero():
-    assert not np.any(tr.conjugate_gradient(lambda v: 2 * v, jnp.zeros(3), 10))
-
-
-def test_conjugate_gradient_stops_at_its_limit():
-    # One iteration is the steepest descent with the exact step length.
-    matrix, target = jnp.diag(jnp.array([1.0, 4.0])), jnp.array([1.0, 1.0])
-    np.testing.assert_allclose(tr.conjugate_gradient(lambda v: matrix @ v, target, 1), [0.4, 0.4], rtol=1e-6)
-
-
 # The unconstrained step ---------------------------------------------------------------------------------------------
 
 

@@ -31,7 +31,7 @@ class Config(CriticConfig):
     proportional_gain: float = setting(0.5, "cost control")
     """Cost reduction requested of an E-step, as a fraction of the largest reduction that the KL bound allows, for an
     error of 1. The error is how far the measured cost is above its target, over the larger of cost and limit."""
-    integral_gain: float = setting(0.02, "cost control")
+    integral_gain: float = setting(0.03, "cost control")
     """Added to the requested fraction in each epoch with an error of 1; forgotten again in epochs below the target."""
     max_reduction: float = setting(0.7, "cost control")
     """Largest fraction that is requested of all constraints together. The rest is left for the reward, which would

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
 
 from cvpo.algorithms.base import Spec, Transition, first_episode_costs, first_episode_means
 from cvpo.algorithms.cvpo.config import Config
@@ -37,18 +38,18 @@ FORGETTING = 0.5
 class CostControl(NamedTuple):
     """The controller's memory, part of the learner's state."""
 
-    measured_cost: jax.Array  # [m] running mean of the cost per episode, or the constraint's statistic
-    recent: jax.Array  # [k, m] costs of recent episodes, of which a quantile or CVaR is taken; NaN: none yet
-    error: jax.Array  # [m] how far it is above its target
-    integral: jax.Array  # [m] what past errors add to the requested fraction
-    epoch: jax.Array  # []
+    measured_cost: Float[Array, " m"]  # running mean of the cost per episode, or the constraint's statistic
+    recent: Float[Array, "k m"]  # costs of recent episodes, of which a quantile or CVaR is taken; NaN: none yet
+    error: Float[Array, " m"]  # how far it is above its target
+    integral: Float[Array, " m"]  # what past errors add to the requested fraction
+    epoch: Int[Array, ""]
 
 
 class Request(NamedTuple):
     """What the next E-step is asked for."""
 
-    fraction: jax.Array  # [m] of the largest reduction; negative: the cost may rise
-    threshold: jax.Array  # [m] what E_q[Q_c] must stay below, in the unit of the critics; inf: not constrained
+    fraction: Float[Array, " m"]  # of the largest reduction; negative: the cost may rise
+    threshold: Float[Array, " m"]  # what E_q[Q_c] must stay below, in the unit of the critics; inf: not constrained
 
 
 def start(config: Config, constraints: int) -> CostControl:
@@ -65,8 +66,8 @@ def measure(config: Config, spec: Spec, control: CostControl, rollout: Transitio
     return respond(config, spec, control._replace(recent=recent), statistic)
 
 
-def respond(config: Config, spec: Spec, control: CostControl, cost: jax.Array) -> CostControl:
-    """The controller after an epoch in which episodes had the mean cost `cost` [m], or the constraint's statistic."""
+def respond(config: Config, spec: Spec, control: CostControl, cost: Float[Array, " m"]) -> CostControl:
+    """The controller after an epoch in which episodes had the mean cost `cost`, or the constraint's statistic."""
     control = control._replace(epoch=control.epoch + 1)
     # A statistic is of many epochs already.
     weight = config.cost_smoothing if config.constraint == "mean" else 1.0
@@ -80,13 +81,13 @@ def respond(config: Config, spec: Spec, control: CostControl, cost: jax.Array) -
     return control._replace(measured_cost=measured, error=error, integral=integral)
 
 
-def limits_now(config: Config, spec: Spec, control: CostControl) -> jax.Array:
-    """The cost limits [m] in this epoch: wider at first if `limit_start` says so."""
+def limits_now(config: Config, spec: Spec, control: CostControl) -> Float[Array, " m"]:
+    """The cost limits in this epoch: wider at first if `limit_start` says so."""
     return jnp.array(spec.cost_limits) * (1 + (config.limit_start - 1) * config.limit_decay**control.epoch)
 
 
-def requested_fraction(config: Config, control: CostControl) -> jax.Array:
-    """What reduction of each cost is requested [m], as a fraction of the largest.
+def requested_fraction(config: Config, control: CostControl) -> Float[Array, " m"]:
+    """What reduction of each cost is requested, as a fraction of the largest.
 
     Several requests share the KL ball: independent costs lowered by fractions f of their largest reductions take
     √Σf² of it, so that this sum is what max_reduction bounds.
@@ -98,9 +99,14 @@ def requested_fraction(config: Config, control: CostControl) -> jax.Array:
 
 
 def request(
-    config: Config, spec: Spec, control: CostControl, units: Units, q_costs: jax.Array, log_prior: jax.Array
+    config: Config,
+    spec: Spec,
+    control: CostControl,
+    units: Units,
+    q_costs: Float[Array, "m B K"],
+    log_prior: Float[Array, "B K"],
 ) -> Request:
-    """The thresholds of the next E-step over candidates with q_costs [m, B, K], centred if the signal is measured."""
+    """The thresholds of the next E-step over candidates with these q_costs, centred if the signal is measured."""
     limits = limits_now(config, spec, control)
     if config.cost_signal == "critic":
         scale = jnp.where(units.scale > 0, units.scale, 1.0)[1:]

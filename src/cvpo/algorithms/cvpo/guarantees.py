@@ -69,8 +69,8 @@ def describe(config: Config, spec: Spec) -> str:
                 "so it always has a solution"
             )
         return (
-            f"cost control: an E-step is asked for {fraction} for each cost within a KL of {config.kl_estep:g}, "
-            "which may have no solution"
+            f"cost control: an E-step is asked for {fraction} for all costs together within a KL of "
+            f"{config.kl_estep:g}; costs that oppose each other may have no solution"
         )
     if not config.kl_constraint:
         return "M-step without a trust region: none of the paper's guarantees applies"

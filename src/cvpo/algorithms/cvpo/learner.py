@@ -81,7 +81,16 @@ def make(config: Config, spec: Spec) -> Algorithm:
         weights = estep.weights if config.per_state else weights_of(compared, estep.tilt)
         mstep = fit_policy(config, head, state.policy, state.target_actor, candidates, weights)
         metrics = update_metrics(
-            head, critic_metrics, state.cost_control, request, critic_state.units, candidates, estep, weights, mstep
+            head,
+            critic_metrics,
+            state.cost_control,
+            request,
+            critic_state.units,
+            candidates,
+            compared,
+            estep,
+            weights,
+            mstep,
         )
         new = state._replace(
             critics=critic_state,

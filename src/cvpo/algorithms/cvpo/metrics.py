@@ -22,6 +22,7 @@ def update_metrics(
     request: Request,
     units: Units,
     candidates: Candidates,
+    compared: Candidates,
     estep: EStep,
     weights: jax.Array,
     mstep: MStep,
@@ -30,6 +31,8 @@ def update_metrics(
     reward_scale, cost_scales = units.scale[0], units.scale[1:]
     solution_reward = units.level[0] + reward_scale * (weights * candidates.q_reward).sum(-1).mean()
     eta = reward_scale * estep.eta.mean()
+    # what the E-step compared may have been differences from the policy's own value
+    threshold = request.threshold + (candidates.policy_costs - compared.policy_costs)
     multipliers = jnp.atleast_2d(estep.multipliers).mean(0)
     mean = critics | {
         "critic/reward_value": units.level[0] + reward_scale * candidates.policy_reward,
@@ -55,7 +58,7 @@ def update_metrics(
         "estep/multiplier": multipliers * reward_scale / jnp.where(cost_scales > 0, cost_scales, 1.0),
         "estep/cost_policy": units.level[1:] + cost_scales * candidates.policy_costs,
         "estep/cost_solution": units.level[1:] + cost_scales * (weights * candidates.q_costs).sum(-1).mean(-1),
-        "estep/threshold": request.threshold * cost_scales,
+        "estep/threshold": units.level[1:] + cost_scales * threshold,
     }
     for name, values in costs.items():
         mean |= per_cost(name, values)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import optax
+from jaxtyping import Array, Float, ScalarLike
 
 from cvpo.algorithms.base import Key, Params
 from cvpo.algorithms.cvpo.config import Config
@@ -64,14 +65,19 @@ def make_optimizer(config: Config) -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(config.max_gradient_norm), adam)
 
 
-def kl_bounds(config: Config, head: Head) -> jax.Array:
+def kl_bounds(config: Config, head: Head) -> Float[Array, " c"]:
     return jnp.array([config.kl_mean, config.kl_scale])[: len(head.kl_names)]
 
 
 def fit_policy(
-    config: Config, head: Head, policy: PolicyState, old_actor: Params, candidates: Candidates, weights: jax.Array
+    config: Config,
+    head: Head,
+    policy: PolicyState,
+    old_actor: Params,
+    candidates: Candidates,
+    weights: Float[Array, "B K"],
 ) -> MStep:
-    """The whole M-step: `mstep_iterations` steps towards the E-step's weights [B, K], inside the trust region."""
+    """The whole M-step: `mstep_iterations` steps towards the E-step's weights, inside the trust region."""
     optimizer, bounds = make_optimizer(config), kl_bounds(config, head)
 
     def iterate(policy: PolicyState, _: None) -> tuple[PolicyState, jax.Array]:
@@ -94,8 +100,13 @@ def fit_policy(
 
 
 def lagrangian(
-    config: Config, head: Head, candidates: Candidates, weights: jax.Array, actor: Params, duals: jax.Array
-) -> tuple[jax.Array, Terms]:
+    config: Config,
+    head: Head,
+    candidates: Candidates,
+    weights: Float[Array, "B K"],
+    actor: Params,
+    duals: Float[Array, " c"],
+) -> tuple[Float[Array, ""], Terms]:
     """What a gradient step lowers: β·(KL - ε) - likelihood, with the multipliers that the KLs call for."""
     new = head.distribution(actor, candidates.obs)
     # A Gaussian has two parts, each fitted with the other held.
@@ -109,14 +120,18 @@ def lagrangian(
     return duals @ (kls - bounds) - likelihood, Terms(likelihood, kls, duals)
 
 
-def weighted_log_likelihood(log_prob: jax.Array, weights: jax.Array) -> jax.Array:
-    """The M-step's objective, mean over states of E_q*[log π]: log_prob and weights are [B, K], weights sum to one."""
+def weighted_log_likelihood(log_prob: Float[Array, "B K"], weights: Float[Array, "B K"]) -> Float[Array, ""]:
+    """The M-step's objective, mean over states of E_q*[log π]; a state's weights sum to one."""
     return (weights * log_prob).sum(-1).mean()
 
 
 def dual_ascent(
-    multiplier: jax.Array, kl: jax.Array, limit: jax.Array, learning_rate: float, maximum: float
-) -> jax.Array:
+    multiplier: Float[Array, "*c"],
+    kl: Float[Array, "*c"],
+    limit: ScalarLike | Float[Array, "*c"],
+    learning_rate: ScalarLike,
+    maximum: ScalarLike,
+) -> Float[Array, "*c"]:
     """The multiplier β of a KL limit after one step of its ascent, in [MIN_DUAL, maximum].
 
     The paper's step β - α (ε - C) is taken in the logarithm of β and in units of ε. It then has one pace for limits of
@@ -127,7 +142,7 @@ def dual_ascent(
 
 
 def step_back(
-    old_params: P, new_params: P, kl_of: Callable[[P], jax.Array], limit: float | jax.Array, halvings: int = 10
+    old_params: P, new_params: P, kl_of: Callable[[P], jax.Array], limit: ScalarLike | jax.Array, halvings: int = 10
 ) -> tuple[P, jax.Array]:
     """Halve the step from old to new parameters until all of `kl_of(params) <= limit`; (params, fraction of the step).
 

@@ -186,7 +186,7 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
 
     def first_units(units: Units, batch: Transition) -> Units:
         """Units for signals that have none yet, from how the signal itself varies."""
-        signal = signals(batch).reshape(1 + m, -1)
+        signal = signals(learned_steps(config, batch))
         return units._replace(scale=jnp.where(units.scale > 0, units.scale, signal.std(1)))
 
     def refined(units: Units, goal: jax.Array) -> tuple[Units, jax.Array]:

@@ -62,7 +62,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
         (surrogate, cost_surrogate), _ = region.evaluate(found)
         info = {
             "update/policy_loss": -surrogate,
-            "update/cost_surrogate": cost_surrogate,
+            "update/cost_surrogate": cost_surrogate * batch.cost_scales[0],
             "update/line_search_fraction": fraction,
             "update/case": solution.case,
             "update/multiplier": solution.cost_multiplier,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
+from jax.scipy.sparse.linalg import cg
 
 from cvpo.algorithms.base import Algorithm, Key, Scalars, Spec
 from cvpo.algorithms.config import require_at_least, require_between, require_positive, setting
@@ -79,7 +80,7 @@ def make_region(
     before = distribution(params)
     gradients = jax.jacrev(lambda flat: surrogates(distribution(flat)))(params)
     fisher = trust_region.fisher_operator(distribution, mean_kl, params, config.cg_damping)
-    solve = jax.vmap(lambda gradient: trust_region.conjugate_gradient(fisher, gradient, config.cg_iterations))
+    solve = jax.vmap(lambda gradient: cg(fisher, gradient, tol=1e-6, maxiter=config.cg_iterations)[0])
     return Region(params, unravel, evaluate, gradients, solve(gradients))
 
 

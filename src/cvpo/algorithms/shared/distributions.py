@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
 
 LOG_2PI = math.log(2 * math.pi)
 
@@ -14,33 +15,33 @@ LOG_2PI = math.log(2 * math.pi)
 class Gaussian(NamedTuple):
     """Multivariate normal with a Cholesky factor of its covariance."""
 
-    mean: jax.Array  # [..., d]
-    scale_tril: jax.Array  # [..., d, d], lower triangular, positive diagonal
+    mean: Float[Array, "*B d"]
+    scale_tril: Float[Array, "*#B d d"]  # lower triangular, positive diagonal
 
-    def sample(self, key: jax.Array, particles: int) -> jax.Array:
-        """Draws [..., K, d]."""
+    def sample(self, key: jax.Array, particles: int) -> Float[Array, "*B K d"]:
+        """K draws for each mean."""
         shape = (*self.mean.shape[:-1], particles, self.mean.shape[-1])
         noise = jax.random.normal(key, shape, self.mean.dtype)
         return self.mean[..., None, :] + jnp.einsum("...ij,...kj->...ki", self.scale_tril, noise)
 
-    def log_prob(self, action: jax.Array) -> jax.Array:
-        """Log density [..., K] of actions [..., K, d]."""
+    def log_prob(self, action: Float[Array, "*B K d"]) -> Float[Array, "*B K"]:
+        """Log density of K actions for each mean."""
         white = whiten(self.scale_tril[..., None, :, :], action - self.mean[..., None, :])
         size = self.mean.shape[-1]
         return -0.5 * ((white**2).sum(-1) + size * LOG_2PI) - log_det(self.scale_tril)[..., None]
 
-    def entropy(self) -> jax.Array:
+    def entropy(self) -> Float[Array, "*B"]:
         return 0.5 * self.mean.shape[-1] * (1 + LOG_2PI) + log_det(self.scale_tril)
 
 
 class SquashedGaussian(NamedTuple):
     """tanh of a normal with independent components: actions strictly inside [-1, 1]."""
 
-    mean: jax.Array  # [..., d] before the tanh
-    scale: jax.Array  # [..., d]
+    mean: Float[Array, "*B d"]  # before the tanh
+    scale: Float[Array, "*B d"]
 
-    def sample_and_log_prob(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """One reparametrised draw [..., d] and its log density [...]."""
+    def sample_and_log_prob(self, key: jax.Array) -> tuple[Float[Array, "*B d"], Float[Array, "*B"]]:
+        """One reparametrised draw and its log density."""
         raw = self.mean + self.scale * jax.random.normal(key, self.mean.shape, self.mean.dtype)
         normal = -0.5 * (((raw - self.mean) / self.scale) ** 2 + LOG_2PI) - jnp.log(self.scale)
         # log(1 - tanh(x)^2) in a form that does not round to log(0) for large |x|
@@ -51,30 +52,30 @@ class SquashedGaussian(NamedTuple):
 class Categorical(NamedTuple):
     """A distribution over n choices."""
 
-    logits: jax.Array  # [..., n]
+    logits: Float[Array, "*B n"]
 
     @property
-    def log_probs(self) -> jax.Array:
+    def log_probs(self) -> Float[Array, "*B n"]:
         return jax.nn.log_softmax(self.logits)
 
-    def sample(self, key: jax.Array) -> jax.Array:
+    def sample(self, key: jax.Array) -> Int[Array, "*B"]:
         return jax.random.categorical(key, self.logits)
 
-    def log_prob(self, action: jax.Array) -> jax.Array:
+    def log_prob(self, action: Int[Array, "*B"]) -> Float[Array, "*B"]:
         return jnp.take_along_axis(self.log_probs, action[..., None], axis=-1)[..., 0]
 
-    def entropy(self) -> jax.Array:
+    def entropy(self) -> Float[Array, "*B"]:
         log_probs = self.log_probs
         return -(jnp.exp(log_probs) * log_probs).sum(-1)
 
 
-def log_det(tril: jax.Array) -> jax.Array:
-    """Log determinant of a triangular factor [..., d, d]."""
+def log_det(tril: Float[Array, "*B d d"]) -> Float[Array, "*B"]:
+    """Log determinant of a triangular factor."""
     return jnp.log(jnp.diagonal(tril, axis1=-2, axis2=-1)).sum(-1)
 
 
-def whiten(tril: jax.Array, x: jax.Array) -> jax.Array:
-    """tril⁻¹ x for [..., d, d] and [..., d], by forward substitution.
+def whiten(tril: Float[Array, "*#B d d"], x: Float[Array, "*#B d"]) -> Float[Array, "*#B d"]:
+    """tril⁻¹ x, by forward substitution.
 
     Unrolled over d: actions have few components, and a batched LAPACK call on thousands of tiny systems is slower.
     """
@@ -88,12 +89,12 @@ def whiten(tril: jax.Array, x: jax.Array) -> jax.Array:
 # Divergences: all are KL(old || new), one for each leading index ----------------------------------------------------
 
 
-def gaussian_kl(old: Gaussian, new: Gaussian) -> jax.Array:
+def gaussian_kl(old: Gaussian, new: Gaussian) -> Float[Array, "*B"]:
     """KL(old || new) [...]."""
     return _half_square(new, old) + gaussian_kl_scale(old, new)
 
 
-def gaussian_kl_mean(old: Gaussian, new: Gaussian) -> jax.Array:
+def gaussian_kl_mean(old: Gaussian, new: Gaussian) -> Float[Array, "*B"]:
     """C_μ [...]: the divergence if only the mean had moved, so at the old covariance.
 
     The paper writes the new covariance here but takes it from the target policy; that is what decouples the two parts.
@@ -101,7 +102,7 @@ def gaussian_kl_mean(old: Gaussian, new: Gaussian) -> jax.Array:
     return _half_square(old, new)
 
 
-def gaussian_kl_scale(old: Gaussian, new: Gaussian) -> jax.Array:
+def gaussian_kl_scale(old: Gaussian, new: Gaussian) -> Float[Array, "*B"]:
     """C_Σ [...]: the divergence if only the covariance had moved.
 
     ½ (tr Σ⁻¹Σ_old - d + ln |Σ| / |Σ_old|), written with E = L⁻¹ L_old - 1 as ½ |E|² + Σ (E_ii - log(1 + E_ii)): trust
@@ -113,12 +114,12 @@ def gaussian_kl_scale(old: Gaussian, new: Gaussian) -> jax.Array:
     return 0.5 * (excess**2).sum((-2, -1)) + (growth - jnp.log1p(growth)).sum(-1)
 
 
-def categorical_kl(old: Categorical, new: Categorical) -> jax.Array:
+def categorical_kl(old: Categorical, new: Categorical) -> Float[Array, "*B"]:
     """KL(old || new) [...]."""
     log_old = old.log_probs
     return (jnp.exp(log_old) * (log_old - new.log_probs)).sum(-1)
 
 
-def _half_square(centre: Gaussian, other: Gaussian) -> jax.Array:
+def _half_square(centre: Gaussian, other: Gaussian) -> Float[Array, "*B"]:
     """½ Δᵀ Σ⁻¹ Δ [...] for the difference of the means and the covariance of `centre`."""
     return 0.5 * (whiten(centre.scale_tril, other.mean - centre.mean) ** 2).sum(-1)

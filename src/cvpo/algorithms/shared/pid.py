@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 
 class PIDGains(NamedTuple):
@@ -24,20 +24,20 @@ class PIDGains(NamedTuple):
 class PIDState(NamedTuple):
     """A controller's memory, part of the learner's state."""
 
-    integral: jax.Array  # [m] the integral part of the multiplier, in [0, maximum]
-    smoothed: jax.Array  # [m] running mean of the excess; infinite before the first one
+    integral: Float[Array, " m"]  # the integral part of the multiplier, in [0, maximum]
+    smoothed: Float[Array, " m"]  # running mean of the excess; infinite before the first one
 
 
-def relative_excess(cost: jax.Array, limit: jax.Array, margin: float) -> jax.Array:
-    """How far a cost [m] is above (1 − margin) · limit, as a share of the larger of cost and limit: in [margin − 1, 1].
+def relative_excess(cost: Float[Array, " m"], limit: Float[Array, " m"], margin: float) -> Float[Array, " m"]:
+    """How far a cost is above (1 − margin) · limit, as a fraction of the larger of cost and limit: in [margin − 1, 1].
 
     Free of the unit of costs, also where the limit is 0: then any cost is an excess of 1. An infinite limit gives −1.
     """
     limited = jnp.isfinite(limit)
     limit = jnp.where(limited, limit, 0.0)
     unit = jnp.maximum(cost, limit)
-    share = (cost - (1 - margin) * limit) / jnp.where(unit > 0, unit, 1.0)
-    return jnp.where(limited, share, -1.0)
+    fraction = (cost - (1 - margin) * limit) / jnp.where(unit > 0, unit, 1.0)
+    return jnp.where(limited, fraction, -1.0)
 
 
 def pid_init(constraints: int) -> PIDState:
@@ -45,9 +45,13 @@ def pid_init(constraints: int) -> PIDState:
 
 
 def pid_update(
-    state: PIDState, excess: jax.Array, gains: PIDGains, smoothing: float = 0.0, maximum: float = math.inf
-) -> tuple[PIDState, jax.Array]:
-    """The controller after a measured excess [m], and the multipliers [m] in [0, maximum] (Stooke et al., Algorithm 2).
+    state: PIDState,
+    excess: Float[Array, " m"],
+    gains: PIDGains,
+    smoothing: float = 0.0,
+    maximum: float = math.inf,
+) -> tuple[PIDState, Float[Array, " m"]]:
+    """The controller after a measured excess, and the multipliers in [0, maximum] (Stooke et al., Algorithm 2).
 
     The integral never leaves [0, maximum], so that time spent within the limit, or at the maximum, is not held against
     the next change. Only an increase of the cost feeds the derivative: a fall needs no brake. `smoothing` is the weight

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
 
 from cvpo.errors import BadValue
+
+Number = float | Float[Array, ""]
 
 
 def threshold_factor(episode_length: int, gamma: float) -> float:
@@ -25,14 +28,23 @@ def threshold_factor(episode_length: int, gamma: float) -> float:
     return 1.0 if gamma == 1 else (1 - gamma**episode_length) / (episode_length * (1 - gamma))
 
 
-def td_target(reward: jax.Array, next_value: jax.Array, terminated: jax.Array, gamma: float) -> jax.Array:
+def td_target(
+    reward: Float[Array, "*shape"],
+    next_value: Float[Array, "*shape"],
+    terminated: Bool[Array, "*#shape"],
+    gamma: Number,
+) -> Float[Array, "*shape"]:
     """One-step target, for arrays of any one shape: the paper's critic losses (appendix, critics update)."""
     return reward + gamma * jnp.where(terminated, 0.0, next_value)
 
 
 def n_step_target(
-    reward: jax.Array, next_value: jax.Array, terminated: jax.Array, ended: jax.Array, gamma: float
-) -> jax.Array:
+    reward: Float[Array, "B n"],
+    next_value: Float[Array, "B n"],
+    terminated: Bool[Array, "B n"],
+    ended: Bool[Array, "B n"],
+    gamma: Number,
+) -> Float[Array, " B"]:
     """Target [B] of the first of n steps [B, n]: rewards up to the first ended step, or n, then the next value."""
     last = ended.at[:, -1].set(True)
     term = jnp.where(last, td_target(reward, next_value, terminated, gamma), reward)
@@ -40,15 +52,15 @@ def n_step_target(
 
 
 def retrace_target(
-    q_taken: jax.Array,
-    next_value: jax.Array,
-    reward: jax.Array,
-    terminated: jax.Array,
-    ended: jax.Array,
-    log_ratio: jax.Array,
-    gamma: float,
-    lam: float,
-) -> jax.Array:
+    q_taken: Float[Array, "B n"],
+    next_value: Float[Array, "B n"],
+    reward: Float[Array, "B n"],
+    terminated: Bool[Array, "B n"],
+    ended: Bool[Array, "B n"],
+    log_ratio: Float[Array, "B n"],
+    gamma: Number,
+    lam: Number,
+) -> Float[Array, "B n"]:
     """Retrace(λ) targets of all n steps [B, n], each by what follows it in its row (Munos et al. 2016, Eq. 4).
 
     q_taken: target critic at the stored (state, action); next_value: its mean under the policy π at next_obs;
@@ -61,22 +73,22 @@ def retrace_target(
 
 
 def gae(
-    value: jax.Array,
-    next_value: jax.Array,
-    reward: jax.Array,
-    terminated: jax.Array,
-    ended: jax.Array,
-    gamma: float,
-    lam: float,
-) -> tuple[jax.Array, jax.Array]:
+    value: Float[Array, "H N"],
+    next_value: Float[Array, "H N"],
+    reward: Float[Array, "H N"],
+    terminated: Bool[Array, "H N"],
+    ended: Bool[Array, "H N"],
+    gamma: Number,
+    lam: Number,
+) -> tuple[Float[Array, "H N"], Float[Array, "H N"]]:
     """Generalised advantages and value targets [H, N] of a rollout [H, N] (Schulman et al. 2016, Eq. 16)."""
     delta = td_target(reward, next_value, terminated, gamma) - value
     advantage = _recur(delta, gamma * lam * ~ended)
     return advantage, advantage + value
 
 
-def _recur(term: jax.Array, factor: jax.Array) -> jax.Array:
-    """x [T, ...] with x_t = term_t + factor_t * x_{t+1} and x_T = 0."""
+def _recur(term: Float[Array, "T N"], factor: Float[Array, "T N"]) -> Float[Array, "T N"]:
+    """x with x_t = term_t + factor_t * x_{t+1} and x_T = 0."""
 
     def step(following: jax.Array, row: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         now = row[0] + row[1] * following

@@ -1,4 +1,4 @@
-"""Steps inside a trust region: natural gradients by conjugate gradient, the line search, and CPO's constrained step.
+"""Steps inside a trust region: products with the Fisher matrix, the line search, and CPO's constrained step.
 
 Parameters, gradients and steps are flat vectors [P] (see `jax.flatten_util.ravel_pytree`); the Fisher matrix H
 [P, P] is never built, only multiplied by.
@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, ScalarLike
 
-Operator = Callable[[jax.Array], jax.Array]  # v [P] -> H v [P]
+Operator = Callable[[Float[Array, " P"]], Float[Array, " P"]]  # v -> H v
 
 # Which of its solutions CPO's subproblem had, as numbers so that a run's log can show them.
 RECOVERY, ACTIVE, INACTIVE = 0, 1, 2
@@ -21,8 +22,8 @@ RECOVERY, ACTIVE, INACTIVE = 0, 1, 2
 def fisher_operator(
     outputs: Callable[[jax.Array], Any],
     divergence: Callable[[Any, Any], jax.Array],
-    params: jax.Array,
-    damping: float = 0.0,
+    params: Float[Array, " P"],
+    damping: ScalarLike = 0.0,
 ) -> Operator:
     """v -> (H + damping·I) v, where H is the Hessian of `divergence` between the distributions at `params` and near it.
 
@@ -42,31 +43,9 @@ def fisher_operator(
     return product
 
 
-def conjugate_gradient(operator: Operator, target: jax.Array, iterations: int, tolerance: float = 1e-6) -> jax.Array:
-    """x [P] with H x ≈ target, for H symmetric and positive definite.
-
-    Stops after `iterations`, or when the residual is below `tolerance` times the target in norm.
-    """
-    enough = (tolerance * jnp.linalg.norm(target)) ** 2
-
-    def unfinished(carry: tuple) -> jax.Array:
-        i, _, _, _, residual_sq = carry
-        return (i < iterations) & (residual_sq > enough)
-
-    def step(carry: tuple) -> tuple:
-        i, x, residual, direction, residual_sq = carry
-        product = operator(direction)
-        length = residual_sq / (direction @ product)
-        x = x + length * direction
-        residual = residual - length * product
-        next_sq = residual @ residual
-        return i + 1, x, residual, residual + next_sq / residual_sq * direction, next_sq
-
-    start = (0, jnp.zeros_like(target), target, target, target @ target)
-    return jax.lax.while_loop(unfinished, step, start)[1]
-
-
-def natural_step(gradient: jax.Array, natural_gradient: jax.Array, kl_limit: float) -> jax.Array:
+def natural_step(
+    gradient: Float[Array, " P"], natural_gradient: Float[Array, " P"], kl_limit: ScalarLike
+) -> Float[Array, " P"]:
     """The maximiser [P] of gᵀx subject to ½xᵀHx <= kl_limit, from g and H⁻¹g; zero where the gradient is."""
     return _scale(kl_limit, gradient @ natural_gradient) * natural_gradient
 
@@ -74,19 +53,19 @@ def natural_step(gradient: jax.Array, natural_gradient: jax.Array, kl_limit: flo
 class ConstrainedStep(NamedTuple):
     """Solution of CPO's subproblem, with the multipliers that prove it."""
 
-    step: jax.Array  # [P]
-    case: jax.Array  # RECOVERY, ACTIVE or INACTIVE
-    kl_multiplier: jax.Array  # λ of ½xᵀHx <= kl_limit; 0 in recovery, which has no such dual
-    cost_multiplier: jax.Array  # ν of bᵀx + excess <= 0; 0 in recovery
+    step: Float[Array, " P"]
+    case: Int[Array, ""]  # RECOVERY, ACTIVE or INACTIVE
+    kl_multiplier: Float[Array, ""]  # λ of ½xᵀHx <= kl_limit; 0 in recovery, which has no such dual
+    cost_multiplier: Float[Array, ""]  # ν of bᵀx + excess <= 0; 0 in recovery
 
 
 def constrained_step(
-    gradient: jax.Array,
-    natural_gradient: jax.Array,
-    cost_gradient: jax.Array,
-    natural_cost_gradient: jax.Array,
-    excess: jax.Array,
-    kl_limit: float,
+    gradient: Float[Array, " P"],
+    natural_gradient: Float[Array, " P"],
+    cost_gradient: Float[Array, " P"],
+    natural_cost_gradient: Float[Array, " P"],
+    excess: Float[Array, ""],
+    kl_limit: ScalarLike,
 ) -> ConstrainedStep:
     """The maximiser of gᵀx subject to bᵀx + excess <= 0 and ½xᵀHx <= kl_limit (Achiam et al. 2017, Eq. 11).
 
@@ -131,8 +110,12 @@ def constrained_step(
 
 
 def line_search(
-    acceptable: Callable[[jax.Array], jax.Array], params: jax.Array, step: jax.Array, shrink: float, attempts: int
-) -> tuple[jax.Array, jax.Array]:
+    acceptable: Callable[[Float[Array, " P"]], Bool[Array, ""]],
+    params: Float[Array, " P"],
+    step: Float[Array, " P"],
+    shrink: ScalarLike,
+    attempts: int,
+) -> tuple[Float[Array, " P"], Float[Array, ""]]:
     """The first of params + shrinkⁱ·step, i = 0, 1, ..., that is acceptable, and its fraction shrinkⁱ.
 
     acceptable(params [P]) -> bool must be false for what is not a number, as comparisons are.
@@ -154,7 +137,7 @@ def line_search(
     return jnp.where(accepted, found, params), jnp.where(accepted, fraction, 0.0)
 
 
-def _scale(kl_limit: float, squared_length: jax.Array) -> jax.Array:
+def _scale(kl_limit: ScalarLike, squared_length: Float[Array, ""]) -> Float[Array, ""]:
     """What stretches H⁻¹v to the edge of the trust region, from vᵀH⁻¹v; 0 where that is zero or rounded below it."""
     positive = squared_length > 0
     return jnp.where(positive, jnp.sqrt(2 * kl_limit / jnp.where(positive, squared_length, 1.0)), 0.0)

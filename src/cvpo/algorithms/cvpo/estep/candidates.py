@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from cvpo.algorithms.base import Key, Params
 from cvpo.algorithms.cvpo.config import Config
@@ -16,21 +16,21 @@ from cvpo.algorithms.offpolicy.critics import Critics
 class Candidates(NamedTuple):
     """K candidate actions at each of B states, for m costs."""
 
-    obs: jax.Array  # [B, o]
+    obs: Float[Array, "B o"]
     old: Any  # the old policy's distribution at these states
-    actions: jax.Array | None  # [B, K, d]; None: all choices of a discrete space
-    log_prior: jax.Array  # [B, K] the old policy's log weights of them
-    q_reward: jax.Array  # [B, K]
-    q_costs: jax.Array  # [m, B, K]
+    actions: Float[Array, "B K d"] | None  # None: all choices of a discrete space
+    log_prior: Float[Array, "B K"]  # the old policy's log weights of them
+    q_reward: Float[Array, "B K"]
+    q_costs: Float[Array, "m B K"]
 
     @property
-    def policy_reward(self) -> jax.Array:
-        """E_π[Q_r] [] under the old policy."""
+    def policy_reward(self) -> Float[Array, ""]:
+        """E_π[Q_r] under the old policy."""
         return (self.q_reward * jnp.exp(self.log_prior)).sum(-1).mean()
 
     @property
-    def policy_costs(self) -> jax.Array:
-        """E_π[Q_c] [m] under the old policy."""
+    def policy_costs(self) -> Float[Array, " m"]:
+        """E_π[Q_c] under the old policy."""
         return (self.q_costs * jnp.exp(self.log_prior)).sum(-1).mean(-1)
 
 
@@ -40,9 +40,15 @@ def state_count(config: Config) -> int:
 
 
 def draw_candidates(
-    config: Config, head: Head, critics: Critics, critic_params: Any, old_actor: Params, obs: jax.Array, key: Key
+    config: Config,
+    head: Head,
+    critics: Critics,
+    critic_params: Any,
+    old_actor: Params,
+    obs: Float[Array, "N o"],
+    key: Key,
 ) -> Candidates:
-    """Candidates at `policy_states` of the observations [B, o], taken evenly from all of them."""
+    """Candidates at `policy_states` of the observations, taken evenly from all of them."""
     count = state_count(config)
     obs = obs[jnp.arange(count) * len(obs) // count]
     old = head.distribution(old_actor, obs)
@@ -57,7 +63,7 @@ def centred(candidates: Candidates) -> Candidates:
     """
     prior = jnp.exp(candidates.log_prior)
 
-    def differences(q: jax.Array) -> jax.Array:
+    def differences(q: Float[Array, "B K"]) -> Float[Array, "B K"]:
         return q - (q * prior).sum(-1, keepdims=True)
 
     q_costs = jnp.stack([differences(q) for q in candidates.q_costs])

@@ -15,41 +15,41 @@ A over a·x. So the Newton step on A + x·(b − G a) descends on G from anywher
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jax import Array
+from jaxtyping import Array, Bool, Float
 
 
 class Problem(NamedTuple):
     """Minimise G over x >= 0; the data are in units in which every feature has variance one under the prior."""
 
-    features: Array  # [n, B, K]
-    prior: Array  # [B, K] probabilities
-    offsets: Array  # [n] b
-    denominator: Array  # [n] a
-    usable: Array  # [n] bool; x stays at its start where False
-    kl_limit: Array  # [] ε
-    floor: Array  # [] no distribution has a smaller objective: a dual value below it proves there is none
+    features: Float[Array, "n B K"]
+    prior: Float[Array, "B K"]  # probabilities
+    offsets: Float[Array, " n"]  # b
+    denominator: Float[Array, " n"]  # a
+    usable: Bool[Array, " n"]  # x stays at its start where False
+    kl_limit: Float[Array, ""]  # ε
+    floor: Float[Array, ""]  # no distribution has a smaller objective: a dual value below it proves there is none
 
 
 class Tilt(NamedTuple):
     """What q ∝ π exp(logits) gives, as means over states."""
 
-    log_ratio: Array  # [B, K] log(q / π)
-    weights: Array  # [B, K] q, to an absolute error of one rounding
-    mean: Array  # [n] E_q[f] = ∇A
-    kl: Array  # [] KL(q || π)
-    shortfall: Array  # [] E_q[max logits − logits], zero where q sits on the best particles
+    log_ratio: Float[Array, "B K"]  # log(q / π)
+    weights: Float[Array, "B K"]  # q, to an absolute error of one rounding
+    mean: Float[Array, " n"]  # E_q[f] = ∇A
+    kl: Float[Array, ""]  # KL(q || π)
+    shortfall: Float[Array, ""]  # E_q[max logits − logits], zero where q sits on the best particles
 
 
 class Certificate(NamedTuple):
     """How far (x, q) is from optimal, free of units; the definitions are in docs/estep.md."""
 
-    objective: Array  # [] what q reaches
-    dual: Array  # [] G, the bound
-    residual: Array  # [] the worst relative violation of a KKT condition
-    gap: Array  # [] relative duality gap
+    objective: Float[Array, ""]  # what q reaches
+    dual: Float[Array, ""]  # G, the bound
+    residual: Float[Array, ""]  # the worst relative violation of a KKT condition
+    gap: Float[Array, ""]  # relative duality gap
 
 
-def kl_terms(log_ratio: Array) -> Array:
+def kl_terms(log_ratio: Float[Array, "B K"]) -> Float[Array, "B K"]:
     """φ(u) = u eᵘ − eᵘ + 1, so that KL(q || p) = Σ p φ(log q/p); each term is >= 0 and correct to its last digits.
 
     The sum of q log(q/p) cancels to nothing when q is close to p: at a KL of 1e-6 float32 would keep two digits.
@@ -62,8 +62,8 @@ def kl_terms(log_ratio: Array) -> Array:
     return jnp.where(jnp.abs(u) < 0.5, near, u * (1.0 + grown) - grown)
 
 
-def state_means(weights: Array, values: Array) -> Array:
-    """Σ_k weights [B, K] values [n, B, K], per state [n, B].
+def state_means(weights: Float[Array, "B K"], values: Float[Array, "n B K"]) -> Float[Array, "n B"]:
+    """Σ_k weights · values, per state.
 
     One feature at a time: with weights broadcast along n, jaxlib 0.10.2 compiles values − means into a fusion that
     subtracts the first feature's means from all features, on CPUs, once n B K passes some 40,000.
@@ -71,12 +71,14 @@ def state_means(weights: Array, values: Array) -> Array:
     return jnp.stack([jnp.sum(weights * value, axis=-1) for value in values])
 
 
-def combine(coefficients: Array, features: Array) -> Array:
-    """x·f [B, K]; no matrix product, whose inputs GPUs may round to fewer digits."""
+def combine(coefficients: Float[Array, " n"], features: Float[Array, "n B K"]) -> Float[Array, "B K"]:
+    """x·f; no matrix product, whose inputs GPUs may round to fewer digits."""
     return jnp.sum(coefficients[:, None, None] * features, axis=0)
 
 
-def log_ratio(logits: Array, prior: Array) -> tuple[Array, Array]:
+def log_ratio(
+    logits: Float[Array, "B K"], prior: Float[Array, "B K"]
+) -> tuple[Float[Array, "B K"], Float[Array, "B K"]]:
     """log(q / π) for q ∝ π exp(logits), and logits less their maximum in each state; 0 outside the prior's support."""
     supported = prior > 0
     below = logits - jnp.max(jnp.where(supported, logits, -jnp.inf), axis=-1, keepdims=True)
@@ -85,8 +87,8 @@ def log_ratio(logits: Array, prior: Array) -> tuple[Array, Array]:
     return jnp.where(supported, below - jnp.log(mass), 0.0), below
 
 
-def tilt(logits: Array, prior: Array, features: Array) -> Tilt:
-    """Moments of q ∝ π exp(logits) over features [n, B, K] that are centred under the prior."""
+def tilt(logits: Float[Array, "B K"], prior: Float[Array, "B K"], features: Float[Array, "n B K"]) -> Tilt:
+    """Moments of q ∝ π exp(logits) over features that are centred under the prior."""
     u, below = log_ratio(logits, prior)
     gain = prior * jnp.expm1(u)  # q − π: keeps E_q[f] − E_π[f] accurate when q is close to π
     return Tilt(
@@ -98,7 +100,9 @@ def tilt(logits: Array, prior: Array, features: Array) -> Tilt:
     )
 
 
-def value_and_gradient(problem: Problem, x: Array, at: Tilt) -> tuple[Array, Array]:
+def value_and_gradient(
+    problem: Problem, x: Float[Array, " n"], at: Tilt
+) -> tuple[Float[Array, ""], Float[Array, " n"]]:
     """G(x), by A(x) = x·E_q[f] − KL(q || π), and its gradient times a·x, ∇A + b − G a.
 
     The gradient is summed from differences, in which the large terms that G and E_q[f] share are gone.
@@ -111,13 +115,15 @@ def value_and_gradient(problem: Problem, x: Array, at: Tilt) -> tuple[Array, Arr
     return value, jnp.where(problem.usable, gradient, 0.0)
 
 
-def deviations(at: Tilt, features: Array) -> Array:
-    """D [n, B K] with D Dᵀ = ∇²A, the mean over states of the covariance of the features under q."""
+def deviations(at: Tilt, features: Float[Array, "n B K"]) -> Float[Array, "n B*K"]:
+    """D with D Dᵀ = ∇²A, the mean over states of the covariance of the features under q."""
     centred = features - state_means(at.weights, features)[..., None]
     return (jnp.sqrt(at.weights / at.weights.shape[0]) * centred).reshape(features.shape[0], -1)
 
 
-def certify(problem: Problem, x: Array, at: Tilt, divergence: Array | float = 0.0) -> Certificate:
+def certify(
+    problem: Problem, x: Float[Array, " n"], at: Tilt, divergence: Float[Array, ""] | float = 0.0
+) -> Certificate:
     """KKT residual and duality gap of the multipliers x with the distribution `at`.
 
     `divergence` is KL(q || q_x): zero when the distribution is exactly the tilt by x. The bound at zero temperature,
@@ -147,6 +153,6 @@ def certify(problem: Problem, x: Array, at: Tilt, divergence: Array | float = 0.
     return Certificate(objective=objective, dual=dual, residual=residual, gap=gap)
 
 
-def ball_radius(kl_limit: Array) -> Array:
+def ball_radius(kl_limit: Float[Array, ""]) -> Float[Array, ""]:
     """How far an expectation of unit variance moves within the KL ball, to first order: the unit of the residuals."""
     return jnp.minimum(1.0, jnp.sqrt(2.0 * kl_limit))

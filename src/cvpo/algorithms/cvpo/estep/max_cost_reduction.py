@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, ScalarLike
 
 from cvpo.algorithms.cvpo.estep.dual import Tilt, tilt
 
@@ -12,10 +13,12 @@ RANGE = 2.5
 HALVINGS = 9
 
 
-def max_cost_reduction(values: jax.Array, log_prior: jax.Array, kl_limit: float) -> jax.Array:
+def max_cost_reduction(
+    values: Float[Array, "B K"], log_prior: Float[Array, "B K"], kl_limit: ScalarLike
+) -> Float[Array, ""]:
     """max_q mean_b (E_π[v] - E_q[v]) subject to mean_b KL(q || π) <= kl_limit, to about one percent from below.
 
-    values and log_prior are [B, K], K particles at each of B states. The best q is π·exp(-v / τ); τ is found by
+    There are K particles at each of B states. The best q is π·exp(-v / τ); τ is found by
     bisection, as the divergence falls in τ. For normal values the answer is √(2·kl_limit) deviations; where a few
     actions are much worse than the rest it is far less, as avoiding these is all that can be done.
     """
@@ -27,7 +30,7 @@ def max_cost_reduction(values: jax.Array, log_prior: jax.Array, kl_limit: float)
     def tilted(inverse: jax.Array) -> Tilt:
         return tilt(-inverse * scaled, prior, scaled[None])
 
-    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def halve(_: jax.Array, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         inside, outside = ends
         middle = (inside + outside) / 2
         within = tilted(jnp.exp(middle)).kl <= kl_limit

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jaxtyping import Array, Bool, Float
 
 from cvpo.algorithms.cvpo.estep.dual import (
     Problem,
@@ -47,14 +47,14 @@ class _Search(NamedTuple):
     gradient: Array  # [n] a·x ∇G(x)
     direction: Array  # [n]
     step: Array  # [] length along the direction
-    reach: Array  # [] how far to trust a step at a fixed temperature
+    radius: Array  # [] how far to trust a step at a fixed temperature
     residual: Array  # []
     dual: Array  # [] the better bound of G(x) and G at zero temperature
     iterations: Array  # []
     stalled: Array  # [] bool
 
 
-def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
+def minimise(problem: Problem, start: Float[Array, " n"], max_iterations: int) -> Solution:
     """Minimise G from `start` [n] by projected Newton steps with an approximate Wolfe line search.
 
     One pass of the loop evaluates one candidate, and accepts it or shortens the step.
@@ -85,10 +85,10 @@ def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
         level = (value <= s.value + noise) & (after <= -0.8 * before)
         accepted = decreased | level
 
-        direction, first_step, reach = jax.lax.cond(
+        direction, first_step, radius = jax.lax.cond(
             accepted & (certificate.residual > TARGET_RESIDUAL),
-            lambda: _direction(problem, x, at, gradient, s.reach),
-            lambda: (s.direction, s.step, s.reach),
+            lambda: _direction(problem, x, at, gradient, s.radius),
+            lambda: (s.direction, s.step, s.radius),
         )
         shorter = s.step * jnp.clip(before / (before - after), 0.2, 0.5)
         stepped = _Search(
@@ -98,13 +98,13 @@ def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
             gradient=gradient,
             direction=direction,
             step=first_step,
-            reach=reach,
+            radius=radius,
             residual=certificate.residual,
             dual=certificate.dual,
             iterations=s.iterations,
             stalled=jnp.array(False),
         )
-        held = s._replace(step=shorter, reach=s.reach * shorter / s.step, stalled=shorter < 1e-6)
+        held = s._replace(step=shorter, radius=s.radius * shorter / s.step, stalled=shorter < 1e-6)
         kept = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), stepped, held)
         return kept._replace(iterations=s.iterations + 1)
 
@@ -117,7 +117,7 @@ def minimise(problem: Problem, start: Array, max_iterations: int) -> Solution:
         gradient=jnp.zeros_like(start),
         direction=jnp.zeros_like(start),
         step=jnp.ones((), dtype),
-        reach=jnp.array(1e30, dtype),
+        radius=jnp.array(1e30, dtype),
         residual=infinity,
         dual=infinity,
         iterations=jnp.array(0, jnp.int32),
@@ -132,12 +132,14 @@ class _Trial(NamedTuple):
 
     direction: Array  # [n]
     free: Array  # [n] bool, the variables that may still move
-    reach: Array  # []
+    radius: Array  # []
     blocked: Array  # [] bool, whether a variable has met its bound
 
 
-def _direction(problem: Problem, x: Array, at: Tilt, gradient: Array, reach: Array) -> tuple[Array, Array, Array]:
-    """The direction, the first step to try along it, and the next reach.
+def _direction(
+    problem: Problem, x: Float[Array, " n"], at: Tilt, gradient: Float[Array, " n"], radius: Float[Array, ""]
+) -> tuple[Array, Array, Array]:
+    """The direction, the first step to try along it, and the next radius.
 
     Each part goes towards the least value of the quadratic model over the free variables, as far as the first bound:
     the model falls along all of them, which it need not if several variables were sent to their bounds at once.
@@ -150,7 +152,7 @@ def _direction(problem: Problem, x: Array, at: Tilt, gradient: Array, reach: Arr
     def attempt(trial: _Trial) -> _Trial:
         # By the root, as far moves along flat directions cancel there, before they are rounded.
         slope = gradient + root @ (trial.direction @ root)
-        moves, next_reach = _moves(problem, x, at, slope, root, hessian, trial.free, reach)
+        moves, next_reach = _moves(problem, x, at, slope, root, hessian, trial.free, radius)
         left = x + trial.direction
         meets = trial.free & (left + moves < 0) & (a * x <= 0.5 * size)
         shares = jnp.where(meets, left / jnp.where(meets, -moves, 1.0), 1.0)
@@ -161,16 +163,23 @@ def _direction(problem: Problem, x: Array, at: Tilt, gradient: Array, reach: Arr
 
     zero = jnp.zeros_like(x)
     free = problem.usable & ((x > 0) | (gradient < 0))
-    last = jax.lax.while_loop(lambda t: t.blocked, attempt, _Trial(zero, free, reach, jnp.array(True)))
+    last = jax.lax.while_loop(lambda t: t.blocked, attempt, _Trial(zero, free, radius, jnp.array(True)))
     change = jnp.dot(a, last.direction)
     step = jnp.minimum(1.0, 0.9 * size / jnp.maximum(-change, 1e-30))
-    return last.direction, jnp.where(size + change > _STEEPEST, 0.0, step), last.reach
+    return last.direction, jnp.where(size + change > _STEEPEST, 0.0, step), last.radius
 
 
 def _moves(
-    problem: Problem, x: Array, at: Tilt, slope: Array, root: Array, hessian: Array, free: Array, reach: Array
+    problem: Problem,
+    x: Float[Array, " n"],
+    at: Tilt,
+    slope: Float[Array, " n"],
+    root: Float[Array, "n BK"],
+    hessian: Float[Array, "n n"],
+    free: Bool[Array, " n"],
+    radius: Float[Array, ""],
 ) -> tuple[Array, Array]:
-    """Newton's step among the free variables, and the next reach.
+    """Newton's step among the free variables, and the next radius.
 
     It is cut to a radius in each principal direction of the Hessian, so that flat ones (costs that agree, temperatures
     at which q no longer changes) move far, but never drown the others.
@@ -190,7 +199,7 @@ def _moves(
     values = jnp.maximum(jnp.sum(projected**2, axis=-1), 1e-13 * trace + 1e-30)
     lengths = jnp.einsum("sij,si->sj", vectors, slopes) / values
     far = _GROWTH * jnp.sqrt(jnp.dot(x, x))
-    radius = jnp.stack([far, jnp.minimum(reach, far)])[:, None]
+    radius = jnp.stack([far, jnp.minimum(radius, far)])[:, None]
     newton, settling = -jnp.einsum("sij,sj->si", vectors, jnp.clip(lengths, -radius, radius))
 
     # Where the KL bound is so slack that x would grow much, the temperature falls in steps, like a homotopy, and only
@@ -201,7 +210,7 @@ def _moves(
     coldest = jnp.minimum(deficit, at.shortfall) < negligible
     growing = jnp.dot(a, newton) > 0.5 * jnp.dot(problem.denominator, x)
     hold = (deficit > 0) & (coldest | (growing & (distance > 1.0)))
-    next_reach = jnp.where(hold, 4.0 * jnp.maximum(jnp.minimum(distance, radius[1, 0]), 1.0), reach)
+    next_reach = jnp.where(hold, 4.0 * jnp.maximum(jnp.minimum(distance, radius[1, 0]), 1.0), radius)
     # Where q is so cold that Newton's step along x would pass zero, x shrinks.
     frozen = -deficit > jnp.sum((x @ root) ** 2)
     moves = jnp.where(hold, across @ settling, jnp.where(frozen, -0.9 * x, newton))

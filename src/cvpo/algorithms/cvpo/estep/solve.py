@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
-from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float
+from numpy.typing import ArrayLike
 
 from cvpo.algorithms.cvpo.estep import dual
 from cvpo.algorithms.cvpo.estep.newton import Solution, minimise
@@ -21,6 +21,12 @@ from cvpo.errors import BadValue
 
 # A residual above this is not a solution; a violation below it, in units of the KL ball, is not a violation.
 TOLERANCE = 1e-5
+# A limit that is met with room to spare and has a multiplier below this, in the same units, does not bind.
+IDLE = 1e-3
+
+# The attempts at a solution, in this order: from the given start, from a start that suits any problem, and the
+# distribution that comes closest to the limits.
+WARM, COLD, SAFEST, DONE = 0, 1, 2, 3
 
 T = TypeVar("T")
 
@@ -113,12 +119,12 @@ def _solve(
 
 
 def _solve_batch(
-    reward: Array,
-    costs: Array,
-    limits: Array,
-    kl_limit: Array,
-    prior_logits: Array,
-    warm_start: tuple[Array, Array],
+    reward: Float[Array, "B K"],
+    costs: Float[Array, "m B K"],
+    limits: Float[Array, " m"],
+    kl_limit: Float[Array, ""],
+    prior_logits: Float[Array, "B K"],
+    warm_start: tuple[Float[Array, ""], Float[Array, " m"]],
     max_iterations: int,
 ) -> EStep:
     prior = _probabilities(prior_logits)
@@ -166,16 +172,22 @@ def _solve_batch(
         floor=jnp.array(-jnp.inf, room.dtype),
     )
 
-    def solve(second: Array, found: Solution, violated: Array) -> tuple[Array, Array, Solution, Array]:
-        problem = _choose(second, safest, best)
-        start = jnp.where(second, safest.denominator * jnp.sqrt(2.0 * kl_limit), _start(best, unit, warm_start))
+    warm, cold = _start(best, unit, warm_start), _start(best, unit, (jnp.zeros_like(kl_limit), jnp.zeros_like(room)))
+
+    def solve(attempt: Array, found: Solution, violated: Array) -> tuple[Array, Solution, Array]:
+        last = attempt == SAFEST
+        problem = _choose(last, safest, best)
+        start = jnp.where(last, safest.denominator * jnp.sqrt(2.0 * kl_limit), jnp.where(attempt == WARM, warm, cold))
         solution = minimise(problem, start, max_iterations)
         iterations = found.iterations + solution.iterations
-        # Only the second problem decides: its dual bounds the smallest worst violation from below.
-        violated = second & (solution.dual + worst < -rounding)
-        again = ~second & (solution.residual > TOLERANCE) & jnp.any(adjustable)
-        solution = _choose(second & ~violated, found, solution)
-        return again, jnp.array(True), solution._replace(iterations=iterations), violated
+        # Only the last problem decides: its dual bounds the smallest worst violation from below.
+        violated = last & (solution.dual + worst < -rounding)
+        # A start may be so far off that the search stalls: then once more from the start that needs no luck.
+        solved = solution.residual <= TOLERANCE
+        misled = (attempt == WARM) & jnp.any(warm != cold)
+        after = jnp.where(solved | last, DONE, jnp.where(misled, COLD, jnp.where(jnp.any(adjustable), SAFEST, DONE)))
+        solution = _choose(last & ~violated, found, solution)
+        return after, solution._replace(iterations=iterations), violated
 
     infinity = jnp.array(jnp.inf, room.dtype)
     nothing = Solution(
@@ -185,11 +197,11 @@ def _solve_batch(
         dual=infinity,
         iterations=jnp.array(0, jnp.int32),
     )
-    # One loop for both problems, so that the solver is compiled once.
-    _, _, solution, violated = jax.lax.while_loop(
-        lambda state: state[0],
-        lambda state: solve(*state[1:]),
-        (jnp.array(True), jnp.array(False), nothing, jnp.array(False)),
+    # One loop for all attempts, so that the solver is compiled once.
+    _, solution, violated = jax.lax.while_loop(
+        lambda state: state[0] != DONE,
+        lambda state: solve(*state),
+        (jnp.array(WARM, jnp.int32), nothing, jnp.array(False)),
     )
     problem = _choose(violated, safest, best)
 
@@ -199,7 +211,11 @@ def _solve_batch(
     certificate = dual.certify(problem, solution.x, at, divergence)
     weights = prior * jnp.exp(at.log_ratio)
     eta = unit[0] / jnp.dot(problem.denominator, solution.x)
-    multipliers = solution.x[1:] * eta / unit[1:]
+    # The search ends before a multiplier that should vanish is exactly zero.
+    slack = limited & (room + at.mean[1:] > IDLE * dual.ball_radius(kl_limit))
+    idle = slack & (solution.x[1:] < IDLE * jnp.sum(solution.x))
+    tilts = jnp.where(jnp.concatenate([jnp.zeros(1, bool), idle]), 0.0, solution.x)
+    multipliers = tilts[1:] * eta / unit[1:]
     informative = deviation[0] > 0
     return EStep(
         eta=jnp.where(finite, jnp.where(informative | violated, eta, 0.0), 0.0),
@@ -213,21 +229,28 @@ def _solve_batch(
         reward=levels[0] + unit[0] * at.mean[0],
         costs=levels[1:] - unit[1:] * at.mean[1:],
         iterations=solution.iterations,
-        tilt=jnp.where(finite & (deviation > 0), solution.x / unit, 0.0),
+        tilt=jnp.where(finite & (deviation > 0), tilts / unit, 0.0),
     )
 
 
-def tilted_weights(tilt: Array, q_reward: Array, q_costs: Array, log_prior: Array) -> Array:
-    """q ∝ π exp(tilt · (Q_r, −Q_c)) [B, K]: a dual's solution at states that it was not solved over."""
+def tilted_weights(
+    tilt: Float[Array, " n"],
+    q_reward: Float[Array, "B K"],
+    q_costs: Float[Array, "m B K"],
+    log_prior: Float[Array, "B K"],
+) -> Float[Array, "B K"]:
+    """q ∝ π exp(tilt · (Q_r, −Q_c)), with n = 1 + m: a dual's solution at states that it was not solved over."""
     return jax.nn.softmax(log_prior + tilt[0] * q_reward - jnp.tensordot(tilt[1:], q_costs, 1), axis=-1)
 
 
-def _choose(condition: Array, yes: T, no: T) -> T:
+def _choose(condition: Bool[Array, ""], yes: T, no: T) -> T:
     return jax.tree.map(lambda a, b: a if a is b else jnp.where(condition, a, b), yes, no)
 
 
-def _start(problem: dual.Problem, unit: Array, warm_start: tuple[Array, Array]) -> Array:
-    """The tilt [1 + m] to start from: the given one, or the optimum for a Gaussian reward and no limits."""
+def _start(
+    problem: dual.Problem, unit: Float[Array, " n"], warm_start: tuple[Float[Array, ""], Float[Array, " m"]]
+) -> Float[Array, " n"]:
+    """The tilt (n = 1 + m) to start from: the given one, or the optimum for a Gaussian reward and no limits."""
     eta, multipliers = warm_start
     given = jnp.concatenate([unit[:1], multipliers * unit[1:]]) / jnp.where(eta > 0, eta, 1.0)
     usable_start = (eta > 0) & jnp.all(jnp.isfinite(given) & (given >= 0)) & (given[0] > 0)
@@ -237,15 +260,17 @@ def _start(problem: dual.Problem, unit: Array, warm_start: tuple[Array, Array]) 
     return x.at[0].set(jnp.where(problem.usable[0], x[0], 1e8))
 
 
-def _probabilities(logits: Array) -> Array:
-    """softmax [B, K] to the last digits: at a logit of −16 the rounding of differences alone is one part in 1e6."""
+def _probabilities(logits: Float[Array, "B K"]) -> Float[Array, "B K"]:
+    """softmax to the last digits: at a logit of −16 the rounding of differences alone is one part in 1e6."""
     below, error = _two_sum(logits, -jnp.max(logits, axis=-1, keepdims=True))
     mass = jnp.exp(below) * (1.0 + jnp.where(below > -jnp.inf, error, 0.0))
     return mass / jnp.sum(mass, axis=-1, keepdims=True)
 
 
-def _centre(values: Array, prior: Array) -> tuple[Array, Array, Array]:
-    """Values [n, B, K] less their prior mean in each state, and that mean in two parts [n, B], large and small.
+def _centre(
+    values: Float[Array, "n B K"], prior: Float[Array, "B K"]
+) -> tuple[Float[Array, "n B K"], Float[Array, "n B"], Float[Array, "n B"]]:
+    """Values less their prior mean in each state, and that mean in two parts, large and small.
 
     A difference is exact but for its own last digit, so a common shift costs no digits beyond those the inputs lack.
     """
@@ -257,15 +282,15 @@ def _centre(values: Array, prior: Array) -> tuple[Array, Array, Array]:
     return jnp.where(supported, centred - rest[..., None], 0.0), mean, rest
 
 
-def _deviation(centred: Array, prior: Array) -> Array:
-    """Standard deviation [n] over particles within states; scaled first, as squares leave float32's range early."""
+def _deviation(centred: Float[Array, "n B K"], prior: Float[Array, "B K"]) -> Float[Array, " n"]:
+    """Standard deviation over particles within states; scaled first, as squares leave float32's range early."""
     largest = jnp.max(jnp.abs(centred), axis=(1, 2))
     scaled = centred / jnp.where(largest > 0, largest, 1.0)[:, None, None]
     return largest * jnp.sqrt(jnp.mean(jnp.sum(prior * scaled**2, axis=-1), axis=-1))
 
 
-def _room(limits: Array, mean: Array, rest: Array) -> Array:
-    """limit − mean_b E_π[Q_c] [m], exact to its last digits: states often differ far more than particles do."""
+def _room(limits: Float[Array, " m"], mean: Float[Array, "m B"], rest: Float[Array, "m B"]) -> Float[Array, " m"]:
+    """limit − mean_b E_π[Q_c], exact to its last digits: states often differ far more than particles do."""
     difference, error = _two_sum(limits[:, None], -mean)
     terms = jnp.concatenate([difference, error, -rest], axis=-1)
     carried = jnp.zeros_like(terms)

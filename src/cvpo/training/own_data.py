@@ -1,0 +1,110 @@
+"""Data that a run starts with: demonstrations from a file, or the replay of an earlier run. docs/deployment.md.
+
+A file of demonstrations is an npz of T steps in the order in which they were taken, episode after episode:
+
+    observation [T, D]        flat, as `cvpo.load(run).description` says, or as the space has it if that is a Box
+    action [T, ...]           in the environment's own units
+    reward [T], cost [T] or [T, m]
+    next_observation [T, D]   what followed in the same episode
+    terminated [T], ended [T] the next state has no future; the last step of its episode, for whatever reason
+    log_prob [T]              of the action under the policy that took it, if that is known
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from cvpo.algorithms.base import Spec, Transition
+from cvpo.envs.actions import from_native
+from cvpo.envs.adapter import Environments
+from cvpo.envs.errors import BadEnvironment
+from cvpo.errors import BadValue, NotFound
+from cvpo.runs.array_file import read_arrays, write_arrays
+
+FILE = "start.safetensors"  # in the checkpoints of a run: what a resumed one fills its replay with again
+# Of an action whose density is unknown: so low that Retrace never cuts a trace there.
+UNKNOWN_LOG_PROB = -100.0
+_NAMES = ("observation", "action", "reward", "cost", "next_observation", "terminated", "ended")
+
+
+def read_demonstrations(path: str | Path, environments: Environments, spec: Spec) -> Transition:
+    """The steps [T, ...] of a file, as the learner has them; refuses those of another environment."""
+    path = Path(path)
+    if not path.is_file():
+        raise NotFound(f"there are no demonstrations at {path}")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            data = {name: file[name] for name in file.files}
+    except (OSError, ValueError) as error:
+        raise BadValue(f"{path} is not an npz file of numbers ({error})") from error
+    missing = [name for name in _NAMES if name not in data]
+    if missing:
+        raise BadValue(f"{path} has no {', '.join(missing)}; demonstrations need {', '.join(_NAMES)}")
+    count = len(data["reward"])
+    if not count:
+        raise BadValue(f"{path} holds no steps")
+    for name, values in data.items():
+        if len(values) != count:
+            raise BadValue(f"{path}: {name} has {len(values)} steps and reward {count}")
+        if name in (*_NAMES, "log_prob") and not np.isfinite(values.astype(float)).all():
+            raise BadValue(f"{path}: {name} has numbers that are NaN or infinite")
+    flat = {name: data[name].reshape(count, -1) for name in ("observation", "next_observation", "cost")}
+    sizes = {"observation": spec.obs_size, "next_observation": spec.obs_size, "cost": spec.num_costs}
+    for name, size in sizes.items():
+        if flat[name].shape[1] != size:
+            raise BadValue(f"{path}: {name} has {flat[name].shape[1]} numbers a step, {environments.name} {size}")
+    log_prob = data.get("log_prob", np.full(count, UNKNOWN_LOG_PROB))
+    fields: Any = dict(
+        obs=flat["observation"].astype(np.float32),
+        action=_actions(path, environments, data["action"]),
+        log_prob=log_prob.astype(np.float32),
+        reward=data["reward"].astype(np.float32),
+        costs=flat["cost"].astype(np.float32),
+        next_obs=flat["next_observation"].astype(np.float32),
+        terminated=data["terminated"].astype(bool),
+        ended=data["ended"].astype(bool) | data["terminated"].astype(bool),
+    )
+    return Transition(**fields)
+
+
+def _actions(path: Path, environments: Environments, actions: np.ndarray) -> np.ndarray:
+    try:
+        return from_native(environments.action, actions)
+    except BadEnvironment as error:
+        raise BadValue(f"{path}: {error}") from None
+
+
+def pack(steps: Transition, spec: Spec, envs: int, capacity: int) -> Transition:
+    """Steps [T, ...] as epochs [P, H, N, ...] of the replay, at most `capacity` of them: the newest.
+
+    What is missing in the last epoch is filled up with steps from the beginning.
+    """
+    count, size = len(steps.reward), spec.episode_length * envs
+    epochs = -(-count // size)
+    index = np.resize(np.arange(count), epochs * size)
+    ended = steps.ended[index].copy()
+    ended[count - 1 :: count] = True  # what follows the last step is not its future
+    steps = jax.tree.map(lambda x: x[index], steps)._replace(ended=ended)
+    # a column of an epoch is a stretch of H steps in their order
+    packed = jax.tree.map(
+        lambda x: np.moveaxis(x.reshape(epochs, envs, spec.episode_length, *x.shape[1:]), 1, 2), steps
+    )
+    return jax.tree.map(lambda x: x[-capacity:], packed)
+
+
+def keep(checkpoints: Path, data: Transition) -> None:
+    """Write the data beside a run's checkpoints, so that it goes on the same whatever becomes of the file."""
+    write_arrays(checkpoints / FILE, {name: np.ascontiguousarray(x) for name, x in data._asdict().items()}, {})
+
+
+def kept(checkpoints: Path) -> Transition | None:
+    """What `keep` wrote, if it did."""
+    if not (checkpoints / FILE).exists():
+        return None
+    arrays, _ = read_arrays(checkpoints / FILE)
+    fields: Any = {name: arrays[name] for name in Transition._fields}
+    return Transition(**fields)
