@@ -54,7 +54,7 @@ def test_a_module_that_only_the_run_names_is_shown_and_not_imported(run, capsys,
 
 @pytest.mark.parametrize("consent", ["--trust", f"--env {SOURCE}"])
 def test_a_module_that_the_user_names_or_trusts_is_imported(run, capsys, consent):
-    cli.main(f"evaluate . --episodes 1 {consent}".split())
+    cli.main(f"evaluate . --episodes 1 --json {consent}".split())
     assert '"episodes": 1' in capsys.readouterr().out
     assert (run / "ran").exists()
 
