@@ -26,7 +26,9 @@ def test_numpy_acts_as_jax_does(made, name, discrete):
     assert np.ptp(got) > 0.1  # the observations matter
 
     native = policy(made.observations)
-    np.testing.assert_allclose(native, NativeActions(made.environments.action)(np.asarray(expected)), rtol=1e-6, atol=1e-5)
+    np.testing.assert_allclose(
+        native, NativeActions(made.environments.action)(np.asarray(expected)), rtol=1e-6, atol=1e-5
+    )
     one = policy(made.observations[3])
     np.testing.assert_allclose(one, native[3], rtol=1e-6, atol=1e-5)
     assert all(Robot(discrete).action_space.contains(action) for action in native)
