@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from cvpo.envs.sources import EnvSource, Remote, as_source
+from cvpo.envs.sources import EnvSource, as_source
 from cvpo.envs.spaces import flatten
 from cvpo.errors import BadValue
 from cvpo.policies.actor import Actor
 from cvpo.policies.files import Which, read_policy
 from cvpo.runs.array_file import Arrays
+from cvpo.runs.strict_json import BadFile
 from cvpo.runs.trust import require_trust
 
 
@@ -55,9 +56,8 @@ class Policy:
                 f"the policy was trained on an environment that a function made, {self.trained['environment']}, which "
                 "its name alone does not make again; pass env"
             )
-        python = self.trained["config"].get("python")
-        require_trust(source, "the policy", trust, python)
-        return as_source(source) if python is None else Remote(source, python)
+        require_trust(source, "the policy", trust, self.trained["config"].get("python"))
+        return as_source(source)
 
 
 def load(path: str | Path, which: Which = "newest") -> Policy:
@@ -66,5 +66,8 @@ def load(path: str | Path, which: Which = "newest") -> Policy:
     which: "newest", of the last epoch that was trained; "best", the one with the highest reward among those that were
         within the cost limit in two evaluations in a row.
     """
-    _, description, arrays = read_policy(path, which)
-    return Policy(description, arrays)
+    file, description, arrays = read_policy(path, which)
+    try:
+        return Policy(description, arrays)
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadFile(f"{file} holds no policy that can act: {type(error).__name__} {error}") from error

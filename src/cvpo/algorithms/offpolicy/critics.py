@@ -164,9 +164,9 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
             last = jnp.where(batch.ended.any(1), batch.ended.argmax(1), length - 1)
             rows = jnp.arange(size)
             next_value = following(merged(expect(params, batch.next_obs[rows, last])), batch.terminated[rows, last])
-            spread = jnp.broadcast_to(next_value[..., None], (2 + m, size, length))
+            bootstrapped = jnp.broadcast_to(next_value[..., None], (2 + m, size, length))
             sums = jax.vmap(lambda s, v: returns.n_step_target(s, v, never, batch.ended, config.gamma))
-            return sums(signal, spread)
+            return sums(signal, bootstrapped)
 
         def unflat(x: jax.Array) -> jax.Array:
             return merged(x).reshape(1 + m, size, length)

@@ -2,18 +2,18 @@
 
     max_q  mean_b E_q[Q_r]   s.t.   mean_b E_q[Q_c,i] <= limit_i,   mean_b KL(q || π) <= ε
 
-B states, K particles each, m costs. `estep_dual` has the dual and `estep_newton` solves it; here are the units, the
+B states, K particles each, m costs. `dual` has the dual and `newton` solves it; here are the units, the
 degenerate cases, and the answer when no distribution meets the limits. docs/estep.md has the definitions.
 """
 
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
-from numpy.typing import ArrayLike
 
 from cvpo.algorithms.cvpo.estep import dual
 from cvpo.algorithms.cvpo.estep.newton import Solution, minimise
@@ -29,6 +29,10 @@ IDLE = 1e-3
 WARM, COLD, SAFEST, DONE = 0, 1, 2, 3
 
 T = TypeVar("T")
+
+
+# What a caller may pass for an array. NumPy's own ArrayLike cannot be checked when a program runs.
+ArrayLike = Array | np.ndarray | np.generic | float | Sequence[Any]
 
 
 class EStep(NamedTuple):
