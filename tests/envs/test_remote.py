@@ -103,6 +103,6 @@ def test_the_command_trains_resumes_evaluates_and_films(gym_021, tmp_path):
     run = ["cvpo", "train", "old_gym_envs:OldTracking-v0", "--python", gym_021, "--steps", "80", "--cost-limit", "2"]
     small = ["--envs", "2", "--eval-episodes", "2", "--hidden", "8", "--batch-size", "16", "--particles", "4"]
     subprocess.run([*run, *small, "--run-dir", tmp_path / "run"], check=True)
-    subprocess.run(["cvpo", "train", "--resume", tmp_path / "run", "--steps", "120"], check=True)
+    subprocess.run(["cvpo", "train", "--resume", tmp_path / "run", "--steps", "120", "--trust"], check=True)
     assert len(cvpo.Run(tmp_path / "run").metrics()) == 3
-    assert cvpo.evaluate(tmp_path / "run", episodes=2)["episodes"] == 2
+    assert cvpo.evaluate(tmp_path / "run", episodes=2, trust=True)["episodes"] == 2

@@ -1,8 +1,10 @@
 """Training in environments of every kind: what is stored, what goes on after a stop, and what is lost: nothing."""
 
 import json
+import os
 import sys
 from functools import partial
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -13,12 +15,20 @@ from worker_envs import Trouble
 
 import cvpo
 from cvpo.envs.errors import WorkerDied
+from cvpo.errors import UserError
 from cvpo.runs.directory import read_config
 
 TINY = {
     "envs": 2, "eval_episodes": 3, "eval_every": 1, "hidden": (8,), "batch_size": 16, "particles": 4,
     "episode_length": 10, "random_epochs": 1,
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def toys_for_all_interpreters(monkeypatch):
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    )
 
 
 def train(env, path, steps=40, config=TINY, **options):
@@ -40,9 +50,11 @@ def test_copies_vector_environments_and_another_interpreter_train_alike(tmp_path
     assert same(there.metrics(), here)
     # a stopped run goes on with what it stored of its environment alone
     source = read_config(there.path)["source"]
-    assert json.loads(source)["remote"]["env"] == "toys:Bandit"
+    assert json.loads(source.removeprefix("remote:"))["env"] == "toys:Bandit"
     assert len(train(source, there.path, steps=60, resume=True).metrics()) == 3
-    evaluated = cvpo.evaluate(there.path, episodes=3)
+    with pytest.raises(UserError, match=r"another interpreter.*--trust"):  # a stranger's run could name any program
+        cvpo.evaluate(there.path, episodes=3)
+    evaluated = cvpo.evaluate(there.path, episodes=3, trust=True)
     assert evaluated["rewards"] == cvpo.evaluate(there.path, Bandit, episodes=3)["rewards"]
 
 

@@ -25,9 +25,9 @@ import cvpo
 if "late" in sys.argv:
     jax.devices()
 cvpo.train(Bandit, sys.argv[3], steps=int(sys.argv[4]), cost_limit=3.0, run_dir=sys.argv[5], resume=True, quiet=True,
-    config={"episode_length": 10, "envs": 40, "hidden": (64, 64), "eval_episodes": 1, "minibatch_size": 400}
+    config={"episode_length": 10, "envs": 40, "hidden": (64, 64), "eval_episodes": 1, "eval_every": 1, "minibatch_size": 400}
         if sys.argv[3] == "ppo-lag" else
-        {"episode_length": 10, "envs": 2, "hidden": (8,), "eval_episodes": 1, "batch_size": 16, "particles": 4})
+        {"episode_length": 10, "envs": 2, "hidden": (8,), "eval_episodes": 1, "eval_every": 1, "batch_size": 16, "particles": 4})
 """
 
 

@@ -53,4 +53,5 @@ def resume(
         quiet=quiet,
         tensorboard=tensorboard,
         wandb=wandb,
+        name=saved["env"],
     )

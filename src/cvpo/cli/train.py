@@ -38,6 +38,8 @@ class Options:
     """A JSON or TOML file of settings, or the config.json of a run. It overrides the preset; flags override both."""
     run_dir: Annotated[Path | None, optional("PATH", "runs/TASK/ALGORITHM/seed-N")] = None
     """Where the run is written."""
+    name: Annotated[str | None, optional("NAME", "its own")] = None
+    """What the run directory and reports call the environment."""
     overwrite: Switch = False
     """Delete the run that is in that directory."""
     init_from: Annotated[Path | None, optional("RUN")] = None
@@ -94,6 +96,7 @@ def train_command(arguments: Sequence[str]) -> Callable[..., None]:
             cost_limit=options.cost_limit or None,
             run_dir=options.run_dir,
             overwrite=options.overwrite,
+            name=options.name,
             preset=preset,
             config=make_config(name, overrides=settings_of(given.settings)),
             quiet=logging.quiet,

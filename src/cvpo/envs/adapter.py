@@ -47,13 +47,13 @@ class Environments:
         the environment if other than it calls itself.
         """
         source = as_source(source)
-        if python is not None:
+        if python is not None and not isinstance(source, Remote):
             if not isinstance(source, str):
                 raise BadEnvironment("python runs an environment that is given by name; use cvpo.remote for others")
             source = Remote(source, python)
         self.num_costs = num_costs
         task = find_task(source)
-        self.source = to_text(source, python)
+        self.source = to_text(source)
         self._place = Place(count)
         self._place.name = source if isinstance(source, str) else getattr(source, "env", "the environment")
         options = {

@@ -18,6 +18,7 @@ from gymnasium.vector import VectorEnv
 from cvpo.envs.errors import BadEnvironment
 from cvpo.envs.worker.make import find_maker, make
 from cvpo.envs.worker.problem import Problem, short
+from cvpo.runs.trust import REMOTE
 from cvpo.tasks.table import TASKS, find_task
 
 
@@ -46,21 +47,21 @@ class Remote:
 EnvSource = str | Path | Mapping[str, Any] | Remote | Callable[[], gym.Env | VectorEnv] | VectorEnv
 
 
-def to_text(source: EnvSource, python: str | None) -> str | None:
+def to_text(source: EnvSource) -> str | None:
     """What makes the environment again, as a run stores it; None for a callable, which only its owner can make again.
 
-    A task has one name, whichever way it was asked for. The interpreter that is a setting of the run is stored there.
+    A task has one name, whichever way it was asked for.
     """
     if isinstance(source, Remote):
-        return source.env if python is not None else json.dumps({"remote": dataclasses.asdict(source)})
+        return REMOTE + json.dumps(dataclasses.asdict(source))
     task = find_task(source)
     return task.source if task else source if isinstance(source, str) else None
 
 
 def as_source(source: EnvSource) -> EnvSource:
     """The source of a text that `to_text` made; anything else is one already."""
-    if isinstance(source, str) and source.startswith('{"remote"'):
-        return Remote(**json.loads(source)["remote"])
+    if isinstance(source, str) and source.startswith(REMOTE):
+        return Remote(**json.loads(source.removeprefix(REMOTE)))
     return source
 
 

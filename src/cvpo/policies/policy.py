@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cvpo.envs.sources import EnvSource, Remote, as_source
+from cvpo.envs.sources import EnvSource, as_source
 from cvpo.envs.spaces import flatten
 from cvpo.errors import BadValue
 from cvpo.policies.actor import Actor
@@ -56,9 +56,8 @@ class Policy:
                 f"the policy was trained on an environment that a function made, {self.trained['environment']}, which "
                 "its name alone does not make again; pass env"
             )
-        python = self.trained["config"].get("python")
-        require_trust(source, "the policy", trust, python)
-        return as_source(source) if python is None else Remote(source, python)
+        require_trust(source, "the policy", trust, self.trained["config"].get("python"))
+        return as_source(source)
 
 
 def load(path: str | Path, which: Which = "newest") -> Policy:

@@ -12,6 +12,9 @@ class UntrustedCode(UserError, RuntimeError):
     """A file names a module, and nobody who runs this program has said that it may be imported."""
 
 
+REMOTE = "remote:"  # begins the text of an environment that another interpreter runs
+
+
 def module_of(source: str) -> str:
     """The module that making an environment of this name imports, or "". A description in JSON imports none."""
     return "" if source.startswith("{") else source.rpartition(":")[0]
@@ -19,7 +22,7 @@ def module_of(source: str) -> str:
 
 def _names_interpreter(source: str) -> bool:
     """Whether the environment runs in an interpreter that its own text names."""
-    return source.lstrip().startswith("{") and '"python"' in source
+    return source.startswith(REMOTE)
 
 
 def trust_flag(source: str) -> str:
@@ -36,8 +39,7 @@ def require_trust(source: str, found_in: str | Path, trust: bool, python: str | 
     if (python is not None or _names_interpreter(source)) and not trust:
         raise UntrustedCode(
             f"{found_in} was trained with an environment in another interpreter, {python or source}, which would be "
-            "started. "
-            "If you trust it, say --trust, or name the environment with --env (in Python: trust=True, or env)"
+            "started. If you trust it, say --trust, or name the environment with --env (in Python: trust=True, or env)"
         )
     module = module_of(source)
     if module and not trust and module not in sys.modules:
