@@ -138,8 +138,8 @@ def test_pendulum_swings_up(tmp_path, name):
 def test_tracking_within_its_limit(tmp_path, name):
     config = {
         "envs": 20, "hidden": (32, 32), "batch_size": 64, "update_ratio": 0.25, "polyak": 0.98, "n_step": 1,
-        "gamma": 0.9, "multiplier_kp": 0.5, "multiplier_ki": 0.2, "safety_margin": 0.0, "episode_length": Tracking.LENGTH,
-        "eval_episodes": 50, "eval_every": 5,
+        "gamma": 0.9, "multiplier_kp": 0.5, "multiplier_ki": 0.2, "safety_margin": 0.0,
+        "episode_length": Tracking.LENGTH, "eval_episodes": 50, "eval_every": 5,
     }  # fmt: skip
     run = cvpo.train(
         Tracking, name, steps=20_000, cost_limit=Tracking.LIMIT, run_dir=tmp_path, quiet=True, config=config
