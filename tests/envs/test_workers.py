@@ -1,6 +1,7 @@
 """Environments in processes of their own: the same numbers as in this one, and clear words when one is in trouble."""
 
 import ast
+import gc
 import os
 import re
 import resource
@@ -124,6 +125,7 @@ def alive(pid):
 
 def test_too_many_open_files():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    gc.collect()  # what earlier tests opened
     used = len(os.listdir("/proc/self/fd"))
     resource.setrlimit(resource.RLIMIT_NOFILE, (used + 20, hard))
     try:
@@ -131,7 +133,7 @@ def test_too_many_open_files():
             Environments(Trouble, 20, episode_length=10, processes=True)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert len(os.listdir("/proc/self/fd")) == used  # and those that were opened are closed
+    assert len(os.listdir("/proc/self/fd")) <= used  # and those that were opened are closed
 
 
 def test_what_cannot_be_sent_to_a_process():

@@ -34,9 +34,8 @@ class Tracking28(gym.Env):
 
 
 def make(name, **kwargs):
-    """As safety_gymnasium has it: six values."""
-    assert name == "SixValues-v0"
-    return Tracking28(values=6, **kwargs)
+    """As safety_gymnasium has it: a maker of its own, for an environment with six values."""
+    return Tracking28(values=6, **kwargs) if name == "SixValues-v0" else gym.make(name, **kwargs)
 
 
 gym.register("Tracking28-v0", entry_point=Tracking28, max_episode_steps=20)
