@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cvpo.errors import BadValue
@@ -30,6 +30,7 @@ def test_what_is_no_whole_number_is_refused_by_its_own_text(text):
     assert text in str(error.value)
 
 
+@settings(deadline=None)  # a loaded machine is no bug
 @given(st.integers())
 def test_every_integer_is_read_exactly(number):
     assert parse_whole_number(str(number)) == number

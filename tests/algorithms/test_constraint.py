@@ -76,14 +76,13 @@ def test_cvpos_controller_holds_the_statistic_at_the_limit(constraint):
     config = make_config("cvpo", overrides={"constraint": constraint, "safety_margin": 0.0})
     spec = Spec(1, 1, False, (LIMIT,), 1)
     measure = jax.jit(lambda control, batch: cost_control.measure(config, spec, control, batch))
-    error = jax.jit(lambda control: cost_control.error_in_limits(config, spec, control))
     rng, level = np.random.default_rng(0), 3 * LIMIT
     control, seen = cost_control.start(config, 1), []
     for epoch in range(600):
         costs = plant(rng, level, EPISODES)
         control = measure(control, rollout(costs))
-        wanted = float((config.proportional_gain * error(control) + control.integral)[0])
-        level *= np.exp(0.05 - 0.2 * np.clip(wanted, -0.25, config.max_reduction))
+        wanted = float(cost_control.requested_fraction(config, control)[0])
+        level *= np.exp(0.05 - 0.2 * max(wanted, -0.25))
         if epoch >= 200:
             seen.append(costs)
     found = measured_cost(constraint, np.concatenate(seen)[:, None])[0]

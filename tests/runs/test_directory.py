@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cvpo.errors import UserError
+from cvpo.errors import Unavailable, UserError
 from cvpo.runs import provenance
 from cvpo.runs.directory import RunDirectory, RunDirectoryError, read_config, read_metrics
 from cvpo.runs.sinks import TensorBoardSink, WandbSink, check_sinks
@@ -377,5 +377,5 @@ def test_wandb_gets_numbers_by_steps_under_an_id_that_resuming_keeps(tmp_path, m
 def test_a_missing_extra_is_named(monkeypatch, extra):
     monkeypatch.setitem(sys.modules, extra, None)
     check_sinks(tensorboard=extra != "tensorboard", wandb=False)
-    with pytest.raises(ImportError, match=rf"pip install '\.\[{extra}\]'"):
+    with pytest.raises(Unavailable, match=rf"pip install '\.\[{extra}\]'"):
         check_sinks(tensorboard=extra == "tensorboard", wandb=extra == "wandb")

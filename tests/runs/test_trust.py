@@ -1,5 +1,6 @@
 """A run directory from anybody runs none of its code unasked."""
 
+import json
 import sys
 
 import pytest
@@ -53,7 +54,7 @@ def test_a_module_that_only_the_run_names_is_shown_and_not_imported(run, capsys,
 
 @pytest.mark.parametrize("consent", ["--trust", f"--env {SOURCE}"])
 def test_a_module_that_the_user_names_or_trusts_is_imported(run, capsys, consent):
-    cli.main(f"evaluate . --episodes 1 {consent}".split())
+    cli.main(f"evaluate . --episodes 1 --json {consent}".split())
     assert '"episodes": 1' in capsys.readouterr().out
     assert (run / "ran").exists()
 
@@ -75,3 +76,13 @@ def test_names_that_import_nothing_need_no_trust():
     with pytest.raises(UntrustedCode, match=r"runs/a was trained on 'a.b:C-v0', which is code: the module 'a.b'"):
         require_trust("a.b:C-v0", "runs/a", trust=False)
     assert require_trust("a.b:C-v0", "runs/a", trust=True) == "a.b:C-v0"
+
+
+@pytest.mark.parametrize(
+    ("source", "python"),
+    [("Pendulum-v1", "/tmp/evil"), (json.dumps({"remote": {"env": "X", "python": "/tmp/evil"}}), None)],
+)
+def test_an_interpreter_that_only_the_run_names_is_not_started(source, python):
+    with pytest.raises(UntrustedCode, match=r"another interpreter, .*/tmp/evil.* would be started"):
+        require_trust(source, "runs/a", False, python)
+    assert require_trust(source, "runs/a", True, python) == source

@@ -14,7 +14,7 @@ from cvpo.errors import BadValue, NotFound, UserError
 from cvpo.policies.best import best_epoch
 from cvpo.runs.array_file import Arrays, Limits, read_arrays, write_arrays
 from cvpo.runs.directory import POLICY, read_metrics
-from cvpo.runs.strict_json import restore, to_json
+from cvpo.runs.strict_json import require_fields, to_json
 
 if TYPE_CHECKING:  # these need JAX, which reading a policy must not wait for
     from cvpo.algorithms.base import Algorithm, Params, Spec
@@ -81,7 +81,16 @@ def read_policy(path: str | Path, which: Which = "newest") -> tuple[Path, dict[s
             f"{file} was written by another version of cvpo (policy version {info.get('policy_version')}, this one "
             f"reads {VERSION}); load it with that version"
         )
-    return file, restore(info), arrays
+    require_fields(info, {"kind": str, "activation": str, "observation": dict, "action": dict, "trained": dict}, file)
+    require_fields(info["observation"], {"size": int, "layout": dict}, f"the observation of {file}")
+    require_fields(info["trained"], _TRAINED, f"what {file} says of its training")
+    return file, info, arrays
+
+
+_TRAINED: dict[str, type | tuple[type, ...]] = {
+    "algorithm": str, "environment": str, "source": (str, type(None)), "epoch": int, "cost_limits": list,
+    "episode_length": int, "config": dict,
+}  # fmt: skip
 
 
 def policy_path(run: Path, which: Which) -> Path:

@@ -13,6 +13,7 @@ from cvpo.errors import BadValue
 from cvpo.policies.actor import Actor
 from cvpo.policies.files import Which, read_policy
 from cvpo.runs.array_file import Arrays
+from cvpo.runs.strict_json import BadFile
 from cvpo.runs.trust import require_trust
 
 
@@ -65,5 +66,8 @@ def load(path: str | Path, which: Which = "newest") -> Policy:
     which: "newest", of the last epoch that was trained; "best", the one with the highest reward among those that were
         within the cost limit in two evaluations in a row.
     """
-    _, description, arrays = read_policy(path, which)
-    return Policy(description, arrays)
+    file, description, arrays = read_policy(path, which)
+    try:
+        return Policy(description, arrays)
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadFile(f"{file} holds no policy that can act: {type(error).__name__} {error}") from error

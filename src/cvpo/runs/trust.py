@@ -20,9 +20,14 @@ def module_of(source: str) -> str:
     return "" if source.startswith("{") else source.rpartition(":")[0]
 
 
+def _names_interpreter(source: str) -> bool:
+    """Whether the environment runs in an interpreter that its own text names."""
+    return source.startswith(REMOTE)
+
+
 def trust_flag(source: str) -> str:
     """What a command must say to make this environment again, with a space before it; nothing if it imports nothing."""
-    return " --trust" if module_of(source) else ""
+    return " --trust" if module_of(source) or _names_interpreter(source) else ""
 
 
 def require_trust(source: str, found_in: str | Path, trust: bool, python: str | None = None) -> str:
@@ -31,12 +36,10 @@ def require_trust(source: str, found_in: str | Path, trust: bool, python: str | 
     A task or a registered id imports nothing. "module:id" imports the module: that needs `trust`, or a caller who has
     imported it already. An interpreter that the file names, `python`, needs `trust` in any case.
     """
-    if source.startswith(REMOTE):
-        python = source.removeprefix(REMOTE)
-    if python is not None and not trust:
+    if (python is not None or _names_interpreter(source)) and not trust:
         raise UntrustedCode(
-            f"{found_in} was trained with an environment in another interpreter, {python!r}, which would be started. "
-            "If you trust it, say --trust, or name the environment with --env (in Python: trust=True, or env)"
+            f"{found_in} was trained with an environment in another interpreter, {python or source}, which would be "
+            "started. If you trust it, say --trust, or name the environment with --env (in Python: trust=True, or env)"
         )
     module = module_of(source)
     if module and not trust and module not in sys.modules:

@@ -14,7 +14,7 @@ from cvpo.tasks.vector_env import TaskVectorEnv
 class TaskEnv(gymnasium.Env):
     """One environment of a built-in task; the options are those of `TaskVectorEnv`."""
 
-    max_step_cost = 1.0  # a step costs 1 or nothing, whatever was touched in it
+    max_step_cost = TaskVectorEnv.max_step_cost
     metadata = {"render_modes": TaskVectorEnv.metadata["render_modes"], "render_fps": 10}  # noqa: RUF012
 
     def __init__(self, task: str | Path | Mapping[str, Any] | Task, **options: Any):

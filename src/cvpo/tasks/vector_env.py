@@ -27,6 +27,7 @@ class TaskVectorEnv(VectorEnv):
     does.
     """
 
+    max_step_cost = 1.0  # a step costs 1 or nothing, whatever was touched in it
     metadata = {  # noqa: RUF012
         "render_modes": ["rgb_array"],
         "render_fps": 10,

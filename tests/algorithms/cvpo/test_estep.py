@@ -289,7 +289,7 @@ class TestUse:
         reward, costs = values(5)
         for limit in (costs.mean() - 0.1, -10.0):  # the second cannot be met
             result = solve_estep(reward, costs, limit, 0.2)
-            again = tilted_weights(result.tilt, reward, costs[None], np.zeros((B, K), np.float32))
+            again = tilted_weights(result.tilt, jnp.array(reward), jnp.array(costs[None]), jnp.zeros((B, K)))
             np.testing.assert_allclose(again, result.weights, atol=1e-5)
 
     def test_inside_vmap_and_scan(self) -> None:

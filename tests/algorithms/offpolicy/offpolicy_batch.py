@@ -1,10 +1,13 @@
 """Specs and random batches for tests of single off-policy updates."""
 
+import dataclasses
 import functools
+from unittest.mock import patch
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from cvpo.algorithms.base import Algorithm, Spec, State, Transition
 
@@ -74,20 +77,29 @@ def some_differ(a, b) -> bool:
     return any(bool((x != y).any()) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
 
 
-def gradient_error(update, state: State, steps: Transition) -> float:
-    """Relative difference between the gradient that the optimiser was given and central differences of the loss.
+def gradient_error(make, config, limit: float, episode_cost: float) -> float:
+    """Relative difference between the step of the actor and central differences of its loss, in double precision.
 
-    After the first step Adam's first moment is a tenth of the gradient, and the loss is among the metrics, so both are
-    seen from outside. Both must be in double precision.
+    By plain gradient descent at a rate of 1 the step is minus the gradient, and the loss is among the metrics.
     """
-    gradient = jax.tree.map(lambda x: 10 * x, update(state, steps, KEY)[0].optimizer[0].mu)
+    with jax.enable_x64(True), patch.object(optax, "adam", optax.sgd):
+        algorithm = make(dataclasses.replace(config, policy_learning_rate=1.0), spec(limit))
+        update = jax.jit(algorithm.update, compiler_options={"xla_backend_optimization_level": 0})
+        state = algorithm.observe(algorithm.init(KEY), rollout(episode_cost))
+        state = jax.tree.map(lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x, state)
+        assert state.penalty.multipliers[0] > 0
+        return _gradient_error(update, state, batch(dtype=np.float64))
+
+
+def _gradient_error(update, state: State, steps: Transition) -> float:
+    gradient = jax.tree.map(lambda a, b: a - b, state.actor, update(state, steps, KEY)[0].actor)
     leaves, shape = jax.tree.flatten(gradient)
     rng = np.random.default_rng(0)
     worst = 0.0
     for _ in range(3):
         direction = shape.unflatten([jnp.asarray(rng.normal(size=leaf.shape)) for leaf in leaves])
         ends = [
-            float(update(state._replace(actor=shifted(state.actor, direction, h)), steps, KEY)[1]["policy/loss"])
+            float(update(state._replace(actor=shifted(state.actor, direction, h)), steps, KEY)[1].mean["policy/loss"])
             for h in (1e-6, -1e-6)
         ]
         slope = sum(float((g * d).sum()) for g, d in zip(leaves, jax.tree.leaves(direction), strict=True))

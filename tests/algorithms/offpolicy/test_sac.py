@@ -14,7 +14,6 @@ from offpolicy_batch import (
     compiled,
     gradient_error,
     rollout,
-    some_differ,
     spec,
     with_critics_of,
 )
@@ -58,12 +57,7 @@ def test_an_inactive_second_constraint_changes_nothing():
 
 def test_the_actors_gradient_agrees_with_finite_differences():
     # γ = 0 keeps the critics' step free of the actor, so that the loss depends on it directly only
-    with jax.enable_x64(True):
-        algorithm = compiled(sac.make, dataclasses.replace(LAG_CONFIG, gamma=0.0), 3.0)
-        state = algorithm.observe(algorithm.init(KEY), rollout(5.0))
-        state = jax.tree.map(lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x, state)
-        assert state.penalty.multipliers[0] > 0
-        assert gradient_error(algorithm.update, state, batch(dtype=np.float64)) < 1e-4
+    assert gradient_error(sac.make, dataclasses.replace(LAG_CONFIG, gamma=0.0), limit=3.0, episode_cost=5.0) < 1e-4
 
 
 def test_temperature_falls_while_the_entropy_is_above_its_target():
@@ -124,12 +118,13 @@ def test_sequences_whose_steps_all_end_give_the_one_step_update(retrace):
 
 def test_acting():
     algorithm = compiled(sac.make, CONFIG)
-    params, obs = algorithm.policy(algorithm.init(KEY)), batch().obs
+    params, obs = algorithm.policy(algorithm.init(KEY)), jnp.ones((20_000, 3))
     action, log_prob = algorithm.act(params, obs, KEY)
-    assert (jnp.abs(action) < 1).all() and log_prob.shape == (32,)
-    best, _ = algorithm.act(params, obs, None)
-    assert_same(best, algorithm.act(params, obs, None)[0])
-    assert some_differ(best, action)
+    assert (jnp.abs(action) < 1).all() and log_prob.shape == (20_000,)
+    # the action without noise is the tanh of the mean, so the median of those with noise
+    best, _ = algorithm.act(params, obs[:1], None)
+    np.testing.assert_allclose(jnp.median(action, axis=0), best[0], atol=0.02)
+    assert (action.std(0) > 0.1).all()
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ class Certificate(NamedTuple):
     gap: Float[Array, ""]  # relative duality gap
 
 
-def kl_terms(log_ratio: Float[Array, "B K"]) -> Float[Array, "B K"]:
+def kl_terms(log_ratio: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """φ(u) = u eᵘ − eᵘ + 1, so that KL(q || p) = Σ p φ(log q/p); each term is >= 0 and correct to its last digits.
 
     The sum of q log(q/p) cancels to nothing when q is close to p: at a KL of 1e-6 float32 would keep two digits.

@@ -152,14 +152,14 @@ def _direction(
     def attempt(trial: _Trial) -> _Trial:
         # By the root, as far moves along flat directions cancel there, before they are rounded.
         slope = gradient + root @ (trial.direction @ root)
-        moves, next_reach = _moves(problem, x, at, slope, root, hessian, trial.free, radius)
+        moves, next_radius = _moves(problem, x, at, slope, root, hessian, trial.free, radius)
         left = x + trial.direction
         meets = trial.free & (left + moves < 0) & (a * x <= 0.5 * size)
         shares = jnp.where(meets, left / jnp.where(meets, -moves, 1.0), 1.0)
         share = jnp.min(shares)
         stops = meets & (shares <= share)
         direction = jnp.where(stops, -x, trial.direction + share * moves)
-        return _Trial(direction, trial.free & ~stops, next_reach, jnp.any(stops))
+        return _Trial(direction, trial.free & ~stops, next_radius, jnp.any(stops))
 
     zero = jnp.zeros_like(x)
     free = problem.usable & ((x > 0) | (gradient < 0))
@@ -199,8 +199,8 @@ def _moves(
     values = jnp.maximum(jnp.sum(projected**2, axis=-1), 1e-13 * trace + 1e-30)
     lengths = jnp.einsum("sij,si->sj", vectors, slopes) / values
     far = _GROWTH * jnp.sqrt(jnp.dot(x, x))
-    radius = jnp.stack([far, jnp.minimum(radius, far)])[:, None]
-    newton, settling = -jnp.einsum("sij,sj->si", vectors, jnp.clip(lengths, -radius, radius))
+    longest = jnp.stack([far, jnp.minimum(radius, far)])[:, None]
+    newton, settling = -jnp.einsum("sij,sj->si", vectors, jnp.clip(lengths, -longest, longest))
 
     # Where the KL bound is so slack that x would grow much, the temperature falls in steps, like a homotopy, and only
     # once the limits are met at the present one: Newton's method reaches about as far as a change of one in the logits.
@@ -210,8 +210,8 @@ def _moves(
     coldest = jnp.minimum(deficit, at.shortfall) < negligible
     growing = jnp.dot(a, newton) > 0.5 * jnp.dot(problem.denominator, x)
     hold = (deficit > 0) & (coldest | (growing & (distance > 1.0)))
-    next_reach = jnp.where(hold, 4.0 * jnp.maximum(jnp.minimum(distance, radius[1, 0]), 1.0), radius)
+    next_radius = jnp.where(hold, 4.0 * jnp.maximum(jnp.minimum(distance, longest[1, 0]), 1.0), radius)
     # Where q is so cold that Newton's step along x would pass zero, x shrinks.
     frozen = -deficit > jnp.sum((x @ root) ** 2)
     moves = jnp.where(hold, across @ settling, jnp.where(frozen, -0.9 * x, newton))
-    return jnp.where(free, moves, 0.0), next_reach
+    return jnp.where(free, moves, 0.0), next_radius
