@@ -121,7 +121,7 @@ def categorical_head(spec: Spec, hidden: Sequence[int]) -> Head:
 
 
 def choices_head(spec: Spec, hidden: Sequence[int]) -> Head:
-    """Several choices at once. Their combinations may be too many, so candidates are drawn, as of continuous actions."""
+    """Several choices at once. Their combinations may be too many, so candidates are drawn as continuous ones are."""
 
     def distribution(params: Params, obs: jax.Array) -> Choices:
         return networks.choices_apply(params, obs, spec.choices)
