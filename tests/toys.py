@@ -148,3 +148,34 @@ class Bets(gym.Env):
         bet = float(action[0])
         reward = float(self._edge[0]) * bet
         return self._look(), reward, False, self._time == self.LENGTH, {"cost": bet**2}
+
+
+class Desk(gym.Env):
+    """Ten independent rounds with two choices at once: a pace, and one of two levers, of which a light shows the right.
+
+    Paces earn 0, 1, 3 and cost 0, 0.1, 1; the right lever earns 1. Pace 1 earns most per cost, so within a limit of 1
+    the best policy takes it always, with the right lever: reward 20.
+    """
+
+    PACE_REWARD, PACE_COST = (0.0, 1.0, 3.0), (0.0, 0.1, 1.0)
+    LIMIT, BEST_REWARD = 1.0, 20.0
+
+    def __init__(self) -> None:
+        self.observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+        self.action_space = gym.spaces.MultiDiscrete([3, 2])
+        self._time = 0
+
+    def _look(self) -> np.ndarray:
+        self._light = int(self.np_random.integers(2))
+        return np.array([2.0 * self._light - 1], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._time = 0
+        return self._look(), {}
+
+    def step(self, action):
+        self._time += 1
+        pace, lever = action
+        reward = self.PACE_REWARD[pace] + float(lever == self._light)
+        return self._look(), reward, False, self._time == 10, {"cost": self.PACE_COST[pace]}

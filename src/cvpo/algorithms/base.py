@@ -23,10 +23,11 @@ class Spec:
     """What an algorithm must know of its environment, and nothing else."""
 
     obs_size: int
-    action_size: int  # components of an action in [-1, 1], or the number of choices if discrete
+    action_size: int  # components of an action in [-1, 1], the number of choices if discrete, or the sum of `choices`
     discrete: bool
     cost_limits: tuple[float, ...]  # per episode, one for each constraint; inf: not constrained
     episode_length: int
+    choices: tuple[int, ...] = ()  # options of each choice if an action is several at once: one-hot, side by side
 
     @property
     def num_costs(self) -> int:

@@ -12,14 +12,21 @@ ActionSpec = dict[str, Any]  # made by `worker.spaces.action_spec`
 
 
 class NativeActions:
-    """Actions as the environment has them, of actions [N, a] in [-1, 1] (clipped) or choices [N] counted from 0."""
+    """Actions as the environment has them, of actions [N, a] in [-1, 1] (clipped) or choices [N] counted from 0.
+
+    Several choices at once are one-hot, side by side.
+    """
 
     def __init__(self, spec: ActionSpec) -> None:
+        choices = spec.get("choices")
+        self._splits = np.cumsum(choices)[:-1] if isinstance(choices, list) else None
         self._shape, self._dtype = tuple(spec.get("shape", ())), spec.get("dtype", "int64")
         ends = [np.array(spec[end]) for end in ("low", "high") if end in spec]
         self._ends, self._start = ends, np.array(spec.get("start", 0))
 
     def __call__(self, action: np.ndarray) -> np.ndarray:
+        if self._splits is not None:
+            action = np.stack([part.argmax(-1) for part in np.split(action, self._splits, axis=-1)], axis=-1)
         native = rescale(action, *self._ends) if self._ends else np.asarray(action) + self._start
         return native.reshape(len(native), *self._shape).astype(self._dtype)
 

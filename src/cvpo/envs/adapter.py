@@ -85,12 +85,12 @@ class Environments:
         self.observation: ObservationSpec = description["observation"]
         self.action: ActionSpec = description["action"]
         self._to_native = NativeActions(self.action)
-        if isinstance(self.action.get("choices"), list):
-            raise BadEnvironment(f"actions of {self.name} are several choices at once; Box and Discrete are supported")
         self.max_step_cost: float | None = description["max_step_cost"]
         self.obs_size = size_of(self.observation)
-        self.discrete = "choices" in self.action
-        self.action_size = self.action["choices"] if self.discrete else len(self.action["low"])
+        options = self.action.get("choices")
+        self.discrete = isinstance(options, int)
+        self.choices = tuple(options) if isinstance(options, list) else ()
+        self.action_size = options if self.discrete else sum(self.choices) or len(self.action["low"])
         if description["time_limit"] is None:
             raise BadEnvironment(f"{self.name} states no time limit; set episode_length to the steps of an episode")
         self.episode_length: int = description["time_limit"]

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from cvpo.algorithms.base import Algorithm, Spec, Transition, in_first_episode
+from cvpo.algorithms.shared.distributions import draw_each, log_softmax_each
 from cvpo.envs.adapter import Environments
 from cvpo.errors import UserError
 
@@ -52,6 +53,9 @@ def make_random_act(spec: Spec) -> Act:
     @jax.jit
     def act(params: Any, obs: jax.Array, key: jax.Array, step: int) -> tuple[jax.Array, jax.Array]:
         key = jax.random.fold_in(key, step)
+        if spec.choices:
+            uniform = log_softmax_each(jax.numpy.zeros((obs.shape[0], spec.action_size)), spec.choices)
+            return draw_each(key, uniform, spec.choices), jax.numpy.full(obs.shape[:1], -np.log(spec.choices).sum())
         if spec.discrete:
             action = jax.random.randint(key, obs.shape[:1], 0, spec.action_size)
             return action, jax.numpy.full(obs.shape[:1], -np.log(spec.action_size))

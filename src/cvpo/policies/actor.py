@@ -16,7 +16,8 @@ class Actor:
     """Acts on flat float32 observations, [D] or [B, D].
 
     `best` gives the most likely action and `draw` a random one, both as the policy knows them: components in [-1, 1],
-    or the number of a choice. `own_units` turns them into what the environment takes. Calling the actor does it all.
+    the number of a choice, or several choices as one-hot vectors side by side. `own_units` turns them into what the
+    environment takes. Calling the actor does it all.
     """
 
     def __init__(self, description, arrays):
@@ -29,7 +30,7 @@ class Actor:
             self._clip = np.float32(description["observation_clip"])
         count = sum(name.startswith("actor/layer_") and name.endswith("/weight") for name in arrays)
         self._hidden = [_layer(arrays, f"layer_{i}") for i in range(count)]
-        self._head = _layer(arrays, "logits" if self.kind == "categorical" else "mean")
+        self._head = _layer(arrays, "logits" if self.kind in ("categorical", "choices") else "mean")
         self._noise = description.get("noise", {})
         if self._noise.get("from") == "network":
             self._noise_head = _layer(arrays, "noise")
@@ -38,11 +39,14 @@ class Actor:
         self._bounded = description.get("mean") == "tanh"
         self._rng = np.random.default_rng(0)
         action = description["action"]
-        if self.kind == "categorical":
-            self._start = action["start"]
+        if self.kind in ("categorical", "choices"):
+            self._start = np.array(action["start"])
         else:
             self._low, self._high = np.array(action["low"], float), np.array(action["high"], float)
             self._half = 0.5 * (self._high - self._low)
+        if self.kind == "choices":
+            self._splits = np.cumsum(description["choices"])[:-1]
+        if self.kind != "categorical":
             self._shape, self._dtype = tuple(action["shape"]), np.dtype(action["dtype"])
 
     def __call__(self, observation, deterministic=True):
@@ -59,6 +63,8 @@ class Actor:
         out = _affine(self._head, self._features(obs))
         if self.kind == "categorical":
             return out.argmax(-1)
+        if self.kind == "choices":
+            return self._one_hot(out)
         return np.tanh(out, out=out) if self._bounded else out
 
     def draw(self, obs, rng):
@@ -67,6 +73,8 @@ class Actor:
         out = _affine(self._head, features)
         if self.kind == "categorical":
             return (out + rng.gumbel(size=out.shape)).argmax(-1)
+        if self.kind == "choices":
+            return self._one_hot(out + rng.gumbel(size=out.shape))
         noise = rng.standard_normal(out.shape, np.float32)
         if self.kind == "squashed":
             low, high = self._noise["lowest_log"], self._noise["highest_log"]
@@ -81,9 +89,18 @@ class Actor:
         """Actions as the environment takes them: its choices, or its bounds, shape and dtype."""
         if self.kind == "categorical":
             return action + self._start
+        if self.kind == "choices":
+            picked = [part.argmax(-1) for part in np.split(action, self._splits, axis=-1)]
+            native = np.stack(picked, axis=-1) + self._start
+            return native.reshape(action.shape[:-1] + self._shape).astype(self._dtype)
         action = np.minimum(np.maximum(action, -1.0), 1.0)
         native = np.minimum(self._low + (action + 1.0) * self._half, self._high)  # rounding may go beyond
         return native.reshape(action.shape[:-1] + self._shape).astype(self._dtype)
+
+    def _one_hot(self, scores):
+        """The highest score of each choice as 1, the others as 0."""
+        parts = np.split(scores, self._splits, axis=-1)
+        return np.concatenate([np.eye(part.shape[-1], dtype=np.float32)[part.argmax(-1)] for part in parts], axis=-1)
 
     def _features(self, x):
         """What the last layer sees."""

@@ -51,6 +51,8 @@ def export(
         if Path(policy).is_file():
             output = Path(policy).parent / names[format]
     policy = policy if isinstance(policy, Policy) else load(policy, which)
+    if policy.actor.kind == "choices" and format != "numpy":
+        raise BadValue(f"a policy with several choices at once is exported as numpy only, got format {format!r}")
     path = Path(output)
     path.parent.mkdir(parents=True, exist_ok=True)
     if format == "numpy":
@@ -90,7 +92,7 @@ _UNSCALED = (("mean", np.float32(0)), ("deviation", np.float32(1)))
 
 def require_equal(policy: Policy, expected: np.ndarray, found: np.ndarray, path: Path) -> None:
     """Refuse an export whose actions are not those of the policy."""
-    if policy.actor.kind == "categorical":
+    if policy.actor.kind in ("categorical", "choices"):
         # where two choices are nearly as likely, rounding decides
         difference = float(np.mean(expected != found))
         allowed = 0.01

@@ -270,6 +270,7 @@ def learner_identity(algorithm: str, spec: Spec, envs: int) -> dict[str, Any]:
         "obs_size": spec.obs_size,
         "action_size": spec.action_size,
         "discrete": spec.discrete,
+        "choices": list(spec.choices),
         "constraints": spec.num_costs,
         "envs": envs,
     }

@@ -113,7 +113,12 @@ def train(
         threads = compute.fix_threads(threads)
         compute.keep_compiled_programs(threads)
         spec = Spec(
-            environments.obs_size, environments.action_size, environments.discrete, limits, environments.episode_length
+            environments.obs_size,
+            environments.action_size,
+            environments.discrete,
+            limits,
+            environments.episode_length,
+            environments.choices,
         )
         epochs = epochs_of(steps, spec.episode_length * settings.envs)
         built = build(algorithm, settings, spec)

@@ -74,7 +74,9 @@ def describe(config: Config, spec: Spec) -> str:
         )
     if not config.kl_constraint:
         return "M-step without a trust region: none of the paper's guarantees applies"
-    line = describe_trust_regions(config.kl_mean, config.kl_scale, config.kl_estep, gaussian=not spec.discrete)
+    line = describe_trust_regions(
+        config.kl_mean, config.kl_scale, config.kl_estep, gaussian=not (spec.discrete or spec.choices)
+    )
     if config.enforce_trust_region:
         return line
     return f"{line}; multipliers alone let M-steps out at times, see mstep/outside"

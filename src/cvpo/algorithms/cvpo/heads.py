@@ -14,7 +14,15 @@ import jax.numpy as jnp
 from cvpo.algorithms.base import Key, Params, Portable, Spec
 from cvpo.algorithms.cvpo.config import Config
 from cvpo.algorithms.shared import networks, portable
-from cvpo.algorithms.shared.distributions import Gaussian, categorical_kl, gaussian_kl_mean, gaussian_kl_scale
+from cvpo.algorithms.shared.distributions import (
+    Choices,
+    Gaussian,
+    categorical_kl,
+    draw_each,
+    gaussian_kl_mean,
+    gaussian_kl_scale,
+    pick_each,
+)
 
 
 class Head(NamedTuple):
@@ -44,6 +52,8 @@ class Head(NamedTuple):
 
 
 def make_head(config: Config, spec: Spec) -> Head:
+    if spec.choices:
+        return choices_head(spec, config.hidden)
     if spec.discrete:
         return categorical_head(spec, config.hidden)
     return gaussian_head(spec, config.hidden, config.full_covariance, config.initial_scale, config.min_scale)
@@ -107,4 +117,39 @@ def categorical_head(spec: Spec, hidden: Sequence[int]) -> Head:
         kls=lambda old, new: categorical_kl(old, new).mean()[None],
         entropy=lambda policy: policy.entropy(),
         portable=portable.categorical_policy,
+    )
+
+
+def choices_head(spec: Spec, hidden: Sequence[int]) -> Head:
+    """Several choices at once. Their combinations may be too many, so candidates are drawn as continuous ones are."""
+
+    def distribution(params: Params, obs: jax.Array) -> Choices:
+        return networks.choices_apply(params, obs, spec.choices)
+
+    def act(params: Params, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
+        policy = distribution(params, obs)
+        log_probs = policy.log_probs
+        action = pick_each(log_probs, spec.choices) if key is None else draw_each(key, log_probs, spec.choices)
+        return action, policy.log_prob(action)
+
+    def candidates(policy: Choices, key: Key, count: int) -> tuple[jax.Array, jax.Array]:
+        repeated = jnp.repeat(policy.log_probs[..., None, :], count, axis=-2)
+        actions = draw_each(key, repeated, spec.choices)
+        return actions, jnp.full(actions.shape[:-1], -jnp.log(count))
+
+    def log_probs(old: Choices, new: Choices, actions: jax.Array | None) -> tuple[jax.Array, ...]:
+        assert actions is not None
+        return ((actions * new.log_probs[..., None, :]).sum(-1),)
+
+    return Head(
+        kl_names=("policy",),
+        init=lambda key: networks.mlp_init(key, (spec.obs_size, *hidden, spec.action_size), last_scale=0.01),
+        distribution=distribution,
+        act=act,
+        candidates=candidates,
+        log_prob=lambda params, obs, action: distribution(params, obs).log_prob(action),
+        log_probs=log_probs,
+        kls=lambda old, new: categorical_kl(old, new).mean()[None],
+        entropy=lambda policy: policy.entropy(),
+        portable=lambda params: portable.choices_policy(params, spec.choices),
     )

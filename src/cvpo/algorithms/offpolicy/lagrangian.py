@@ -95,6 +95,11 @@ def require_continuous(method: str, spec: Spec) -> None:
             f"{method} needs continuous actions, got a Discrete space of {spec.action_size} choices; "
             "cvpo and ppo-lag learn these"
         )
+    if spec.choices:
+        raise BadValue(
+            f"{method} needs continuous actions, got several choices at once with {list(spec.choices)} options; cvpo, "
+            "ppo-lag, trpo-lag and cpo learn these"
+        )
 
 
 def learn_critics(

@@ -12,8 +12,16 @@ import jax.numpy as jnp
 from cvpo.algorithms.base import Key, Portable, Spec
 from cvpo.algorithms.config import OnPolicyConfig, require_at_least, require_positive, setting
 from cvpo.algorithms.shared import networks
-from cvpo.algorithms.shared.distributions import Categorical, Gaussian, categorical_kl, gaussian_kl
-from cvpo.algorithms.shared.portable import categorical_policy, plain_gaussian_policy
+from cvpo.algorithms.shared.distributions import (
+    Categorical,
+    Choices,
+    Gaussian,
+    categorical_kl,
+    draw_each,
+    gaussian_kl,
+    pick_each,
+)
+from cvpo.algorithms.shared.portable import categorical_policy, choices_policy, plain_gaussian_policy
 
 ACTIVATIONS: dict[str, networks.Activation] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 
@@ -52,7 +60,7 @@ class StochasticPolicy(NamedTuple):
     """A stochastic policy as functions of its parameters.
 
     init(key) -> params
-    distribution(params, obs [..., o]) -> Gaussian or Categorical
+    distribution(params, obs [..., o]) -> Gaussian, Categorical or Choices
     act(params, obs [N, o], key | None) -> (action, log_prob [N])
     log_prob(distribution, action) -> [...]
     kl(old, new) -> [...]: KL(old || new) of two distributions
@@ -72,10 +80,12 @@ def make_policy(config: PolicyConfig, spec: Spec) -> StochasticPolicy:
 
     def init(key: Key) -> PolicyParams:
         network = networks.mlp_init(key, (spec.obs_size, *config.hidden, spec.action_size), last_scale=0.01)
-        log_scale = None if spec.discrete else jnp.full(spec.action_size, jnp.log(config.initial_scale))
+        log_scale = None if spec.discrete or spec.choices else jnp.full(spec.action_size, jnp.log(config.initial_scale))
         return PolicyParams(network, log_scale)
 
-    def distribution(params: PolicyParams, obs: jax.Array) -> Gaussian | Categorical:
+    def distribution(params: PolicyParams, obs: jax.Array) -> Gaussian | Categorical | Choices:
+        if spec.choices:
+            return networks.choices_apply(params.network, obs, spec.choices, activation)
         out = networks.mlp_apply(params.network, obs, activation)
         if params.log_scale is None:
             return Categorical(out)
@@ -86,22 +96,27 @@ def make_policy(config: PolicyConfig, spec: Spec) -> StochasticPolicy:
         return jnp.exp(log_scale) + networks.MIN_SCALE
 
     def portable(params: PolicyParams) -> Portable:
+        if spec.choices:
+            return choices_policy(params.network, spec.choices, config.activation)
         if params.log_scale is None:
             return categorical_policy(params.network, config.activation)
         return plain_gaussian_policy(params.network, scale(params.log_scale), config.activation)
 
-    def log_prob(policy: Gaussian | Categorical, action: jax.Array) -> jax.Array:
-        if isinstance(policy, Categorical):
+    def log_prob(policy: Gaussian | Categorical | Choices, action: jax.Array) -> jax.Array:
+        if isinstance(policy, Categorical | Choices):
             return policy.log_prob(action)
         return policy.log_prob(action[..., None, :])[..., 0]
 
     def act(params: PolicyParams, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
         policy = distribution(params, obs)
-        if isinstance(policy, Categorical):
+        if isinstance(policy, Choices):
+            log_probs = policy.log_probs
+            action = pick_each(log_probs, spec.choices) if key is None else draw_each(key, log_probs, spec.choices)
+        elif isinstance(policy, Categorical):
             action = policy.logits.argmax(-1) if key is None else policy.sample(key)
         else:
             action = policy.mean if key is None else policy.sample(key, 1)[..., 0, :]
         return action, log_prob(policy, action)
 
-    kl = categorical_kl if spec.discrete else gaussian_kl
+    kl = categorical_kl if spec.discrete or spec.choices else gaussian_kl
     return StochasticPolicy(init, distribution, act, log_prob, kl, portable)

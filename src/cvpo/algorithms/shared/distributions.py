@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -69,6 +71,38 @@ class Categorical(NamedTuple):
         return -(jnp.exp(log_probs) * log_probs).sum(-1)
 
 
+class Choices(NamedTuple):
+    """Several independent choices at once; an action is their one-hot vectors side by side, A numbers in all."""
+
+    log_probs: Float[Array, "*B A"]  # normalised for each choice
+
+    def log_prob(self, action: Float[Array, "*B A"]) -> Float[Array, "*B"]:
+        return (action * self.log_probs).sum(-1)
+
+    def entropy(self) -> Float[Array, "*B"]:
+        return -(jnp.exp(self.log_probs) * self.log_probs).sum(-1)
+
+
+def log_softmax_each(logits: Float[Array, "*B A"], sizes: Sequence[int]) -> Float[Array, "*B A"]:
+    """Log probabilities of choices with `sizes` options each."""
+    return jnp.concatenate([jax.nn.log_softmax(part) for part in _split(logits, sizes)], axis=-1)
+
+
+def pick_each(scores: Float[Array, "*B A"], sizes: Sequence[int]) -> Float[Array, "*B A"]:
+    """One-hot: the option with the highest score in each choice."""
+    picked = [jax.nn.one_hot(part.argmax(-1), part.shape[-1]) for part in _split(scores, sizes)]
+    return jnp.concatenate(picked, axis=-1)
+
+
+def draw_each(key: jax.Array, log_probs: Float[Array, "*B A"], sizes: Sequence[int]) -> Float[Array, "*B A"]:
+    """One-hot: each choice drawn by its probabilities, by the Gumbel trick."""
+    return pick_each(log_probs + jax.random.gumbel(key, log_probs.shape), sizes)
+
+
+def _split(x: jax.Array, sizes: Sequence[int]) -> list[jax.Array]:
+    return jnp.split(x, list(itertools.accumulate(sizes))[:-1], axis=-1)
+
+
 def log_det(tril: Float[Array, "*B d d"]) -> Float[Array, "*B"]:
     """Log determinant of a triangular factor."""
     return jnp.log(jnp.diagonal(tril, axis1=-2, axis2=-1)).sum(-1)
@@ -114,8 +148,8 @@ def gaussian_kl_scale(old: Gaussian, new: Gaussian) -> Float[Array, "*B"]:
     return 0.5 * (excess**2).sum((-2, -1)) + (growth - jnp.log1p(growth)).sum(-1)
 
 
-def categorical_kl(old: Categorical, new: Categorical) -> Float[Array, "*B"]:
-    """KL(old || new) [...]."""
+def categorical_kl(old: Categorical | Choices, new: Categorical | Choices) -> Float[Array, "*B"]:
+    """KL(old || new) [...]; of several choices the sum, as they are independent."""
     log_old = old.log_probs
     return (jnp.exp(log_old) * (log_old - new.log_probs)).sum(-1)
 

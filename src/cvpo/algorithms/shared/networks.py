@@ -11,7 +11,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.shared.distributions import Categorical, Gaussian, SquashedGaussian
+from cvpo.algorithms.shared.distributions import (
+    Categorical,
+    Choices,
+    Gaussian,
+    SquashedGaussian,
+    log_softmax_each,
+)
 
 Activation = Callable[[jax.Array], jax.Array]
 MLP = tuple[tuple[jax.Array, jax.Array], ...]
@@ -80,6 +86,10 @@ def deterministic_apply(params: MLP, obs: jax.Array) -> jax.Array:
 
 def categorical_apply(params: MLP, obs: jax.Array) -> Categorical:
     return Categorical(mlp_apply(params, obs))
+
+
+def choices_apply(params: MLP, obs: jax.Array, sizes: Sequence[int], activation: Activation = jax.nn.relu) -> Choices:
+    return Choices(log_softmax_each(mlp_apply(params, obs, activation), sizes))
 
 
 # Critics ------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ docs/policy_file.md explains each name; `cvpo.policies.actor` acts by them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -57,6 +58,12 @@ def deterministic_policy(network: MLP, action_size: int, noise: float) -> Portab
 
 def categorical_policy(network: MLP, activation: str = "relu") -> Portable:
     return Portable({"kind": "categorical", "activation": activation}, _layers(network, {"logits": None}))
+
+
+def choices_policy(network: MLP, sizes: Sequence[int], activation: str = "relu") -> Portable:
+    """Several choices at once, with so many options each."""
+    description = {"kind": "choices", "activation": activation, "choices": list(sizes)}
+    return Portable(description, _layers(network, {"logits": None}))
 
 
 def _layers(network: MLP, heads: dict[str, int | None]) -> dict[str, jax.Array]:
