@@ -19,6 +19,7 @@ import numpy as np
 import cvpo
 from cvpo.algorithms.base import Spec
 from cvpo.algorithms.registry import build
+from cvpo.envs.actions import NativeActions
 from cvpo.envs.adapter import Environments
 from cvpo.envs.rollout import make_act
 from cvpo.policies.files import PolicyWriter
@@ -47,13 +48,14 @@ def main() -> None:
     algorithm = build("cvpo", config, spec)
     params = algorithm.policy(algorithm.init(jax.random.key(0)))
     with tempfile.TemporaryDirectory() as folder:
-        RunDirectory.create(folder, {}).close()
+        with RunDirectory.create(folder, {}) as directory:
+            directory.append_metrics({"epoch": 0})
         PolicyWriter(Path(folder), algorithm, "cvpo", config, spec, environments).write(params, 0)
         policy = cvpo.load(folder)
-    compiled = make_act(algorithm)
+    compiled, to_native = make_act(algorithm), NativeActions(environments.action)
 
     def through_jax(observation: np.ndarray) -> np.ndarray:
-        return environments.to_native(np.asarray(compiled(params, observation[None], None, 0)[0]))
+        return to_native(np.asarray(compiled(params, observation[None], None, 0)[0]))
 
     observations = np.random.default_rng(0).normal(size=(CALLS, spec.obs_size)).astype(np.float32)
     contenders = {

@@ -83,10 +83,10 @@ def test_gymnasium_028_with_five_and_six_values(gymnasium_028, name):
     with Environments(
         cvpo.remote(f"old_gymnasium_envs:{name}", python=gymnasium_028), 2, episode_length=length
     ) as envs:
-        assert envs.observation == {"dict": [["bit", {"one_hot": 2, "start": 0}], ["signal", {"box": [1]}]]}
+        assert envs.observation == {"dict": [["signal", {"box": [1]}], ["bit", {"one_hot": 2, "start": 0}]]}
         obs = envs.reset([1, 2])
         expected = np.random.Generator(np.random.PCG64(1)).uniform(-1, 1)
-        np.testing.assert_allclose(obs[0, 2], expected, rtol=1e-6)
+        np.testing.assert_allclose(obs[0, 0], expected, rtol=1e-6)
         ended = []
         for _ in range(25):
             step = envs.step(np.full((2, 1), 0.5))

@@ -36,7 +36,7 @@ def steps(envs, count):
 def test_processes_give_what_one_process_gives():
     def rollout(processes):
         with Environments(Trouble, 2, processes=processes, episode_length=10) as envs:
-            return [envs.reset([3, 4]), *(array for step in steps(envs, 12) for array in step)]
+            return [envs.reset([3, 4]), *(array for step in steps(envs, 12) for array in step[:6])]
 
     for a, b in zip(rollout(False), rollout(True), strict=True):
         np.testing.assert_array_equal(a, b)

@@ -33,6 +33,18 @@ def test_a_run_fails_after_too_many_deaths(tmp_path):
     assert run.state == "failed" and "SIGKILL" in (tmp_path / "error.txt").read_text()
 
 
+def test_the_short_error_is_what_the_traceback_ends_with():
+    run = status()
+    run.error = (
+        'Traceback (most recent call last):\n  File "a.py", line 1, in step\nValueError: out of order\nIn step 2.\n'
+    )
+    assert run.short_error == "ValueError: out of order In step 2."
+    run.error = "its process died 4 times"
+    assert run.short_error == "its process died 4 times"
+    run.error = ""
+    assert run.short_error == ""
+
+
 def test_the_live_table_fits_the_terminal_and_shows_failures_first():
     runs = [status(seed=i) for i in range(30)]
     runs[20].state, runs[25].state = "failed", "running"

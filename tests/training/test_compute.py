@@ -25,9 +25,9 @@ import cvpo
 if "late" in sys.argv:
     jax.devices()
 cvpo.train(Bandit, sys.argv[3], steps=int(sys.argv[4]), cost_limit=3.0, run_dir=sys.argv[5], resume=True, quiet=True,
-    config={"episode_length": 10, "envs": 40, "hidden": (64, 64), "eval_episodes": 1, "minibatch_size": 400}
-        if sys.argv[3] == "ppo-lag" else
-        {"episode_length": 10, "envs": 2, "hidden": (8,), "eval_episodes": 1, "batch_size": 16, "particles": 4})
+    config={"episode_length": 10, "eval_episodes": 1, "eval_every": 1} | (
+        {"envs": 40, "hidden": (256, 256), "minibatch_size": 400} if sys.argv[3] == "ppo-lag" else
+        {"envs": 2, "hidden": (8,), "batch_size": 16, "particles": 4}))
 """
 
 
@@ -90,9 +90,10 @@ def test_a_cached_program_computes_what_a_fresh_one_does(tmp_path):
             victim.with_name(victim.name.replace("-cache", "-atime")).unlink()
         errors = train(tmp_path / name, 40, "cvpo", **environment)
         assert "cache" not in errors, errors
-        programs = {path.name for path in cache.glob("threads-*/*-cache")}
+        # the learning step, which takes longest; whether a small program is stored depends on how long it took
+        programs = {path.name for path in cache.glob("threads-*/jit__updates*-cache")}
         if name == "cold":
-            assert any(name.startswith("jit__updates") for name in programs)  # the learning step, which takes longest
+            assert programs
             stored = programs
         elif name != "off":
             assert programs == stored

@@ -40,8 +40,10 @@ class Status:
 
     @property
     def short_error(self) -> str:
-        """The last line of the error: what a traceback ends with."""
-        return (self.error.strip().splitlines() or [""])[-1]
+        """What a traceback ends with: the error, and where in the environment it was."""
+        lines = self.error.strip().splitlines()
+        frames = [number for number, line in enumerate(lines) if line.startswith(" ")]
+        return " ".join(lines[frames[-1] + 1 if frames else 0 :][:2])
 
     def fail(self, error: str) -> None:
         self.state, self.error = "failed", error

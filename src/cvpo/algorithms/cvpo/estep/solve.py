@@ -209,17 +209,20 @@ def _solve_batch(
     )
     problem = _choose(violated, safest, best)
 
-    at = solution.at
-    fresh, _ = dual.log_ratio(dual.combine(solution.x, problem.features), prior)
-    divergence = jnp.mean(jnp.sum(prior * jnp.exp(fresh) * dual.kl_terms(at.log_ratio - fresh), axis=-1))
-    certificate = dual.certify(problem, solution.x, at, divergence)
-    weights = prior * jnp.exp(at.log_ratio)
-    eta = unit[0] / jnp.dot(problem.denominator, solution.x)
-    # The search ends before a multiplier that should vanish is exactly zero.
-    slack = limited & (room + at.mean[1:] > IDLE * dual.ball_radius(kl_limit))
+    # The search ends before a multiplier that should vanish is exactly zero. Zero it is, if that is a solution too.
+    slack = limited & (room + solution.at.mean[1:] > IDLE * dual.ball_radius(kl_limit))
     idle = slack & (solution.x[1:] < IDLE * jnp.sum(solution.x))
-    tilts = jnp.where(jnp.concatenate([jnp.zeros(1, bool), idle]), 0.0, solution.x)
-    multipliers = tilts[1:] * eta / unit[1:]
+    without = jnp.where(jnp.concatenate([jnp.zeros(1, bool), idle]), 0.0, solution.x)
+    at_without = dual.tilt(dual.combine(without, problem.features), prior, problem.features)
+    vanishes = jnp.any(idle) & (dual.certify(problem, without, at_without).residual <= TOLERANCE)
+    x, at = jnp.where(vanishes, without, solution.x), _choose(vanishes, at_without, solution.at)
+
+    fresh, _ = dual.log_ratio(dual.combine(x, problem.features), prior)
+    divergence = jnp.mean(jnp.sum(prior * jnp.exp(fresh) * dual.kl_terms(at.log_ratio - fresh), axis=-1))
+    certificate = dual.certify(problem, x, at, divergence)
+    weights = prior * jnp.exp(at.log_ratio)
+    eta = unit[0] / jnp.dot(problem.denominator, x)
+    multipliers = x[1:] * eta / unit[1:]
     informative = deviation[0] > 0
     return EStep(
         eta=jnp.where(finite, jnp.where(informative | violated, eta, 0.0), 0.0),
@@ -233,7 +236,7 @@ def _solve_batch(
         reward=levels[0] + unit[0] * at.mean[0],
         costs=levels[1:] - unit[1:] * at.mean[1:],
         iterations=solution.iterations,
-        tilt=jnp.where(finite & (deviation > 0), tilts / unit, 0.0),
+        tilt=jnp.where(finite & (deviation > 0), x / unit, 0.0),
     )
 
 
