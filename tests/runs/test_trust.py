@@ -7,7 +7,7 @@ import pytest
 
 import cvpo
 from cvpo import cli
-from cvpo.runs.trust import UntrustedCode, require_trust
+from cvpo.runs.trust import REMOTE, UntrustedCode, require_trust
 
 MODULE = """
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_names_that_import_nothing_need_no_trust():
 
 @pytest.mark.parametrize(
     ("source", "python"),
-    [("Pendulum-v1", "/tmp/evil"), (json.dumps({"remote": {"env": "X", "python": "/tmp/evil"}}), None)],
+    [("Pendulum-v1", "/tmp/evil"), (REMOTE + json.dumps({"env": "X", "python": "/tmp/evil"}), None)],
 )
 def test_an_interpreter_that_only_the_run_names_is_not_started(source, python):
     with pytest.raises(UntrustedCode, match=r"another interpreter, .*/tmp/evil.* would be started"):

@@ -62,7 +62,7 @@ def test_an_inactive_second_limit_changes_nothing_but_the_first_cost(tmp_path):
 
 @pytest.mark.slow
 def test_discrete_choices_are_mixed_to_meet_the_limit(tmp_path):
-    _, mean = solve(Menu, 2.5, tmp_path, 20_000, episode_length=10)
+    _, mean = solve(Menu, 2.5, tmp_path, 20_000, episode_length=10, proportional_gain=2.0, integral_gain=0.01)
     assert mean("train/cost") == pytest.approx(2.5, rel=0.1)
     assert mean("train/reward") == pytest.approx(6.0, rel=0.1)
 

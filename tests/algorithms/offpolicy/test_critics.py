@@ -29,17 +29,21 @@ def test_a_critics_value_is_the_plain_product(layer_norm):
 
 
 def test_critics_learn_n_step_sums_that_stop_where_an_episode_ends():
-    """Rewards 1, 2, 4 and costs 3, 1, 2 at γ = ½; the state after step i is worth 8 (i + 1), and 16 (i + 1) in cost."""
+    """At γ = ½; the state after step i is worth 8 (i + 1) in reward and 16 (i + 1) in cost."""
     steps = batch(shape=(4, 3))
+    rewards = jnp.broadcast_to(jnp.array([0.0, 2.0, 4.0]), (4, 3)).at[:, 0].set(jnp.array([1.0, 2.0, 3.0, 4.0]))
+    costs = jnp.broadcast_to(jnp.array([0.0, 1.0, 2.0]), (4, 3)).at[:, 0].set(jnp.array([3.0, 2.0, 1.0, 0.0]))
     ended = jnp.zeros((4, 3), bool).at[1:3, 1].set(True).at[3, 0].set(True)
     steps = steps._replace(
-        reward=jnp.broadcast_to(jnp.array([1.0, 2.0, 4.0]), (4, 3)),
-        costs=jnp.broadcast_to(jnp.array([[3.0], [1.0], [2.0]]), (4, 3, 1)),
+        reward=rewards,
+        costs=costs[..., None],
         next_obs=jnp.broadcast_to(jnp.arange(1.0, 4.0)[:, None], (4, 3, 3)),
         ended=ended,
         terminated=jnp.zeros((4, 3), bool).at[2, 1].set(True),
     )
-    config = CriticConfig(**TINY | {"n_step": 3, "hidden": (32,)}, gamma=GAMMA, critic_learning_rate=3e-3)
+    config = CriticConfig(
+        **TINY | {"n_step": 3, "retrace": False, "hidden": (32,)}, gamma=GAMMA, critic_learning_rate=3e-3
+    )
     critics = make_critics(config, spec(1.0))
 
     def update(state, _):
@@ -55,5 +59,5 @@ def test_critics_learn_n_step_sums_that_stop_where_an_episode_ends():
     outputs = critics.values(state.params, steps.obs[:, 0], steps.action[:, :1])[..., 0]
     reward, cost = state.units.level[:, None] + state.units.scale[:, None] * jnp.stack([outputs[0], outputs[2]])
     # in full; cut by time after two steps; terminated after two; cut by time after one
-    np.testing.assert_allclose(reward, [1 + 1 + 1 + 24 / 8, 1 + 1 + 16 / 4, 1 + 1, 1 + 8 / 2], atol=0.05)
-    np.testing.assert_allclose(cost, [3 + 0.5 + 0.5 + 48 / 8, 3 + 0.5 + 32 / 4, 3 + 0.5, 3 + 16 / 2], atol=0.05)
+    np.testing.assert_allclose(reward, [1 + 1 + 1 + 24 / 8, 2 + 1 + 16 / 4, 3 + 1, 4 + 8 / 2], atol=0.05)
+    np.testing.assert_allclose(cost, [3 + 0.5 + 0.5 + 48 / 8, 2 + 0.5 + 32 / 4, 1 + 0.5, 0 + 16 / 2], atol=0.05)
