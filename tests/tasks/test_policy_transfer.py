@@ -1,5 +1,7 @@
 """A policy meets the same world here as in the original: what it does on recorded observations, and what follows."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from recordings import NAVIGATION, VELOCITY, at_recorded_states, load, runners_at_recorded_states
@@ -15,7 +17,7 @@ def make_policy(observations, low, high):
     rng = np.random.default_rng(0)
     sizes = [observations.shape[1], 64, 64, len(low)]
     arrays = {}
-    for i, (rows, columns) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for i, (rows, columns) in enumerate(pairwise(sizes)):
         name = f"layer_{i}" if i < 2 else "mean"
         arrays[f"actor/{name}/weight"] = rng.normal(size=(rows, columns)).astype(np.float32) / np.sqrt(rows)
         arrays[f"actor/{name}/bias"] = np.zeros(columns, np.float32)
