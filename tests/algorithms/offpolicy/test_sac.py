@@ -150,11 +150,16 @@ def test_tracking_within_its_limit(tmp_path, cost_signal):
         Tracking, "sac-lag", steps=20_000, cost_limit=Tracking.LIMIT, run_dir=tmp_path, quiet=True, config=config
     )
     tail = run.metrics()[-20:]
-    assert np.mean([line["train/cost"] for line in tail]) <= 1.2 * Tracking.LIMIT
-    assert np.mean([line["eval/cost"] for line in tail if "eval/cost" in line]) <= 1.2 * Tracking.LIMIT
-    # within 20% of the multiplier at the optimum, and 5% of its reward
-    # the multiplier weighs values in the critics' units
-    last = tail[-1]
-    multiplier = last["policy/multiplier"] * last["critic/reward_scale"] / last["critic/cost_scale"]
-    assert multiplier == pytest.approx(1.0, rel=0.2)
-    assert np.mean([line["eval/reward"] for line in tail if "eval/reward" in line]) >= 0.95 * Tracking.BEST_REWARD
+
+    def mean(name):
+        return np.mean([line[name] for line in tail if name in line])
+
+    # The critic counts what would follow after time cuts an episode, so the cost is held below the limit by 1 - γ^T.
+    held = Tracking.LIMIT * (1.0 if cost_signal == "measured" else 1 - 0.9**Tracking.LENGTH)
+    assert mean("train/cost") == pytest.approx(held, rel=0.1)
+    assert mean("eval/cost") <= 1.1 * held
+    assert mean("eval/reward") >= 0.95 * Tracking.BEST_REWARD
+    # The policy is the best for its multiplier, a = s / (1 + λ), which costs LENGTH / (3 (1 + λ)²) without noise. With
+    # noise it costs more, so λ is above the 1 of the optimum without. Multipliers weigh values in the critics' units.
+    multiplier = np.mean([m["policy/multiplier"] * m["critic/reward_scale"] / m["critic/cost_scale"] for m in tail])
+    assert multiplier == pytest.approx(np.sqrt(Tracking.LENGTH / (3 * mean("eval/cost"))) - 1, rel=0.15)
