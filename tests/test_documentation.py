@@ -21,6 +21,13 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_are_short(page):
+    """At most 100 characters. A row of a table cannot be broken, so it may be longer."""
+    lines = enumerate(page.read_text().splitlines(), 1)
+    assert not [number for number, line in lines if len(line) > 100 and not line.lstrip().startswith("|")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_within_the_project_lead_somewhere(page):
     text = prose(page)
     targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r"^\[[^\]]+\]: (\S+)$", text, re.M)

@@ -188,7 +188,7 @@ class TaskVectorEnv(VectorEnv):
         shape = (self.num_envs, self.task.action_size)
         if actions.shape != shape:
             raise BadValue(f"actions must have shape {shape}, got {actions.shape}")
-        if np.isnan(actions).any():
+        if np.isnan(actions.min()):
             env = int(np.isnan(actions).any(axis=1).argmax())
             raise BadValue(f"actions must be numbers, got {actions[env].tolist()} for environment {env}")
         return actions
