@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.path.append(os.getcwd())
     try:
         # A Ctrl-C while JAX is imported is not lost, and is answered at once as any later one.
-        with TrainingInterrupts() if arguments[0] == "train" else contextlib.nullcontext():
+        with TrainingInterrupts(to_the_end=True) if arguments[0] == "train" else contextlib.nullcontext():
             parse(arguments)()
     except KeyboardInterrupt:
         sys.exit(130)
