@@ -37,7 +37,7 @@ def reproduce(
         output: Where runs and report are written: OUTPUT/runs and OUTPUT/report.
         workers: Runs at the same time.
         ray: Train on a Ray cluster (extra: ray): auto, HOST:PORT, or local to start one here.
-        dry_run: Only say what would be run, and how long it would take.
+        dry_run: Only print what would run and how long it would take.
     """
     from cvpo.experiments.reproduce import reproduce
 

@@ -69,7 +69,7 @@ def remote(env: str, *, python: str, **kwargs: Any) -> Remote:
     """An environment that runs in worker processes of another Python interpreter: pass it to `train` or `evaluate`.
 
     env: "module:id", "module:callable" or an id. `python`: the interpreter's path. It must be Python 3.8 or newer with
-    NumPy and the environment's own packages; gym 0.21 to 0.26 and every gymnasium will do.
+    NumPy and the environment's own packages; gym 0.21 to 0.26 and every gymnasium work.
     """
     return Remote(env, str(python), kwargs)
 

@@ -40,7 +40,7 @@ class Policy:
         return self.actor.best(flat) if deterministic else self.actor.draw(flat, self._rng)
 
     def seed(self, seed: int) -> None:
-        """Begin the random draws of `deterministic=False` anew."""
+        """Restart the random draws of `deterministic=False` from this seed."""
         self._rng = np.random.default_rng(seed)
 
     @property

@@ -1,11 +1,12 @@
-"""The examples of callbacks do what they say."""
+"""The examples run, and do what they say."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def example(name):
@@ -13,6 +14,34 @@ def example(name):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+# Steps of the shortest run, and what each line of the output must have.
+SHORTEST = {
+    "train": (3_000, [r"reward -?\d+, cost \d", r"reward -?\d+, cost \d", r"learning\.png"]),
+    "custom_environment": (500, [r"limit +5: reward +\d", r"limit +50: reward +\d"]),
+    "discrete_actions": (400, [r"limit +4: reward +\d", r"limit +40: reward +\d"]),
+    "two_constraints": (400, [r"energy +\d+\.\d, noise +\d", r"energy +\d+\.\d, noise +\d"]),
+    "early_stopping": (3_000, [r"trained for 3,000 steps"]),
+    "sweep": (6_000, [*[r"seed \d: done, reward -?\d"] * 4, r"index\.html"]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHORTEST)
+def test_an_example_runs(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    steps, patterns = SHORTEST[name]
+    example(name).main(steps)
+    lines = capsys.readouterr().out.splitlines()
+    for pattern in patterns:
+        found = next((i for i, line in enumerate(lines) if re.search(pattern, line)), None)
+        assert found is not None, pattern
+        del lines[: found + 1]
+
+
+def test_every_example_is_tested():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*SHORTEST, "optuna_study"}
 
 
 def test_patience_ends_when_nothing_improves():
