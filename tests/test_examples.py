@@ -1,10 +1,12 @@
-"""The examples run, and do what they say."""
+"""The examples and the Python of README and tutorial run, and do what they say."""
 
 import importlib.util
 import re
 from pathlib import Path
 
 import pytest
+
+import cvpo
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -38,6 +40,21 @@ def test_an_example_runs(name, tmp_path, monkeypatch, capsys):
         found = next((i for i, line in enumerate(lines) if re.search(pattern, line)), None)
         assert found is not None, pattern
         del lines[: found + 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
+    """As it stands, but for the number of steps. The tutorial's first block loads a run that its commands made."""
+    monkeypatch.chdir(tmp_path)
+    if page != "README.md":
+        cvpo.train("Car-Circle", steps=1, run_dir="runs/Car-Circle/cvpo/seed-0", quiet=True)
+    blocks = re.findall(r"^```python\n(.*?)^```", (EXAMPLES.parent / page).read_text(), re.M | re.S)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(re.sub(r"steps=[\d_]+", "steps=1", block), {"__name__": "__main__"})
+    shown = capsys.readouterr().out
+    assert len(re.findall(r"safe|open", shown)) >= (1 if page != "README.md" else 2), shown
 
 
 def test_every_example_is_tested():
