@@ -32,7 +32,7 @@ def convergence_boxes(study: Study) -> Figure:
 
 def convergence_costs(study: Study, constraint: Constraint, method: str) -> np.ndarray:
     """The cost of every epoch in the last part of training, of all runs of a method."""
-    runs = study.select(constraint.task, method)
+    runs = study.counted(constraint.task, method)
     return np.concatenate([np.zeros(0), *(run.costs[constraint.index][run.converged] for run in runs)])
 
 
@@ -85,7 +85,7 @@ def relative_costs(study: Study, method: str) -> list[np.ndarray]:
 
 def _finals(study: Study, task: str, method: str, constraint: Constraint | None = None) -> np.ndarray:
     """[n] final reward, or final cost, of each run that has one."""
-    runs = study.select(task, method)
+    runs = study.counted(task, method)
     values = [final_reward(run) if constraint is None else final_cost(run, constraint.index) for run in runs]
     return np.array([value for value in values if math.isfinite(value)])
 
