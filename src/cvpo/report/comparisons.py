@@ -39,7 +39,9 @@ def convergence_costs(study: Study, constraint: Constraint, method: str) -> np.n
 def final_intervals(study: Study) -> Figure:
     """Interquartile means of final reward and cost with 95% bootstrap intervals, by task and over all tasks."""
     rows = 1 + max(len(study.limits(task)) for task in study.tasks)
-    together = len(study.tasks) > 1
+    # For all tasks together there must be a method that has runs on each.
+    everywhere = any(all(study.select(task, method) for task in study.tasks) for method in study.methods)
+    together = len(study.tasks) > 1 and everywhere
     figure, columns = columns_of_axes(
         len(study.tasks) + together, rows, height=_height(study), labels=_label_width(study)
     )
@@ -50,7 +52,7 @@ def final_intervals(study: Study) -> Figure:
             costs = {m: [_finals(study, task, m, constraint)] for m in study.methods}
             _draw_intervals(below, study, costs)
             cost_axis(below, constraint.limit, vertical=True)
-            below.set_xlabel("final cost" if len(constraints) == 1 else f"final cost {constraint.index + 1}")
+            below.set_xlabel(f"final {constraint.cost}")
         axes[0].set_title(task)
         axes[0].set_xlabel("final reward")
         for unused in axes[1 + len(constraints) :]:
@@ -59,11 +61,13 @@ def final_intervals(study: Study) -> Figure:
         axes = columns[-1]
         axes[0].set_title("all tasks")
         axes[0].set_xlabel("normalised reward")
-        axes[1].set_xlabel("cost / limit")
         _draw_intervals(axes[0], study, {m: normalized_rewards(study, m) for m in study.methods})
-        _draw_intervals(axes[1], study, {m: relative_costs(study, m) for m in study.methods})
-        cost_axis(axes[1], 1.0, vertical=True)
-        for unused in axes[2:]:
+        limited = any(relative_costs(study, method) for method in study.methods)
+        if limited:
+            axes[1].set_xlabel("cost / limit")
+            _draw_intervals(axes[1], study, {m: relative_costs(study, m) for m in study.methods})
+            cost_axis(axes[1], 1.0, vertical=True)
+        for unused in axes[1 + limited :]:
             unused.set_visible(False)
     return figure
 

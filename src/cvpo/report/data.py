@@ -14,7 +14,7 @@ import numpy as np
 
 from cvpo.metric_names import cost_names
 from cvpo.report.films import Film, films_of, writable
-from cvpo.report.load import CONVERGED, RunRecord, Unread
+from cvpo.report.load import CONVERGED, RunRecord, Unread, logged, within_limits
 from cvpo.report.statistics import mean_over_last
 from cvpo.report.study import Study, final_cost, final_reward
 from cvpo.report.style import looks
@@ -47,10 +47,14 @@ def page_data(study: Study, unread: Sequence[Unread], film_source: Callable[[Fil
         "runs": [_run(study, i, root, points, film_source) for i in _run_order(study)],
         "notes": notes(study),
         "leftOut": [
-            {"path": _relative(item.path, root), "reason": writable(item.reason), "error": item.error}
-            for item in unread
+            {"path": _relative(item.path, root), "reason": _reason(item, root), "error": item.error} for item in unread
         ],
     }
+
+
+def _reason(item: Unread, root: Path) -> str:
+    """Why it is left out, without the reader's directories: the page may be sent to others."""
+    return writable(item.reason.replace(f"{item.path}/", "").replace(str(item.path), "it").replace(f"{root}/", ""))
 
 
 def notes(study: Study) -> list[str]:
@@ -194,9 +198,7 @@ def _curves(run: RunRecord, limits: Sequence[float], together: int) -> dict[str,
     metrics = {name: values for name, values in run.metrics.items() if name != "epoch"}
     shown = {name: _thinned(values, together, last=bool(_GROWING.match(name))) for name, values in metrics.items()}
     if any(map(math.isfinite, limits)):
-        costs = np.array([run.metrics.get(name, np.full(len(run.metrics["steps"]), np.nan)) for name in
-                          run.limited_metrics[0]])
-        within = np.where(np.isnan(costs).any(axis=0), np.nan, np.all(costs.T <= np.array(limits), axis=1))
+        within = within_limits(logged(run.metrics, run.limited_metrics[0]), limits)
         shown["train/within_limit"] = _thinned(within, together, last=False)
     return {name: _text(values, 7 if _GROWING.match(name) else 4) for name, values in shown.items()}
 

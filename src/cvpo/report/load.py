@@ -107,9 +107,7 @@ class RunRecord:
 
     def within(self, limits: Sequence[float]) -> np.ndarray:
         """[T] 1 where the epoch's cost is within every limit, 0 where it is not, NaN where it was not measured."""
-        within = np.all(self.costs <= np.array(limits)[:, None], axis=0).astype(float)
-        within[np.isnan(self.costs).any(axis=0)] = np.nan
-        return within
+        return within_limits(self.costs, limits)
 
     @property
     def epoch_steps(self) -> float:
@@ -150,21 +148,50 @@ class Unread:
 
 def load_runs(paths: Sequence[str | Path]) -> tuple[list[RunRecord], list[Unread]]:
     """All runs in and below `paths`. One that cannot be read, or has no epoch yet, is told apart, not fatal."""
-    runs: dict[str, RunRecord] = {}
-    unread = []
-    for path in find_runs(paths):
+    return RunReader().load(find_runs(paths))
+
+
+class RunReader:
+    """Reads runs, and again only those that have changed since."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[Any, RunRecord | Unread]] = {}
+
+    def load(self, found: Sequence[Path]) -> tuple[list[RunRecord], list[Unread]]:
+        """The runs in these directories, each once, and those that are left out."""
+        runs: dict[str, RunRecord] = {}
+        unread = []
+        self._known = {path: (state := self.state(path), self._read(path, state)) for path in found}
+        for _, run in self._known.values():
+            if isinstance(run, Unread):
+                unread.append(run)
+                continue
+            # Every run has an id of its own: two directories with the same one hold the same run, not two seeds.
+            name = run.settings["provenance"]["id"]
+            short, long = sorted([run, runs.get(name, run)], key=lambda copy: len(copy.steps))
+            if name in runs:
+                unread.append(Unread(short.path, f"is a copy of {long.path}, and counted once", short.error))
+            runs[name] = long
+        return list(runs.values()), unread
+
+    def state(self, path: Path) -> Any:
+        """What differs once a run has changed."""
+        found: list[Any] = []
+        for name in (CONFIG, METRICS, ERROR):
+            try:
+                status = (path / name).lstat()
+                found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+            except OSError:
+                found.append(None)
+        return found
+
+    def _read(self, path: Path, state: Any) -> RunRecord | Unread:
+        if path in self._known and self._known[path][0] == state:
+            return self._known[path][1]
         try:
-            run = read_run(path)
+            return read_run(path)
         except (UserError, OSError) as error:
-            unread.append(Unread(path, str(error), read_error(path)))
-            continue
-        # Every run has an id of its own: two directories with the same one hold the same run, not two seeds.
-        name = run.settings["provenance"]["id"]
-        short, long = sorted([run, runs.get(name, run)], key=lambda copy: len(copy.steps))
-        if name in runs:
-            unread.append(Unread(short.path, f"a copy of {long.path}, which is counted once", short.error))
-        runs[name] = long
-    return list(runs.values()), unread
+            return Unread(path, str(error), read_error(path))
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[Path]:
@@ -183,10 +210,6 @@ def read_run(path: Path) -> RunRecord:
     constraints = _check_settings(path, settings)
     metrics = _columns(path, lines)
     missing = np.full(len(lines), np.nan)
-
-    def columns(names: Sequence[str]) -> np.ndarray:
-        return np.array([metrics.get(name, missing) for name in names])
-
     run = RunRecord(
         path=path,
         settings=settings,
@@ -194,17 +217,30 @@ def read_run(path: Path) -> RunRecord:
         wall_seconds=metrics.get("wall_seconds", missing),
         reward=metrics.get("train/reward", missing),
         costs=missing[None],
-        cumulative_costs=columns(cost_names("train/cumulative_cost", constraints)),
+        cumulative_costs=logged(metrics, cost_names("train/cumulative_cost", constraints)),
         eval_reward=metrics.get("eval/reward", missing),
         eval_costs=missing[None],
         metrics=metrics,
         error=read_error(path),
     )
     train, evaluation = run.limited_metrics
-    run = replace(run, costs=columns(train), eval_costs=columns(evaluation))
+    run = replace(run, costs=logged(metrics, train), eval_costs=logged(metrics, evaluation))
     if not np.all(np.diff(run.steps, prepend=0.0) > 0):  # NaN too
         raise RunDirectoryError(f"the steps in {path / METRICS} do not grow from line to line")
     return run
+
+
+def logged(metrics: Mapping[str, np.ndarray], names: Sequence[str]) -> np.ndarray:
+    """[n, T] the metrics of these names; NaN where there is none."""
+    missing = np.full(len(next(iter(metrics.values()), ())), np.nan)
+    return np.array([metrics.get(name, missing) for name in names])
+
+
+def within_limits(costs: np.ndarray, limits: Sequence[float]) -> np.ndarray:
+    """[T] of costs [m, T]: 1 within every limit, 0 where not, NaN where one was not measured."""
+    within = np.all(costs <= np.array(limits)[:, None], axis=0).astype(float)
+    within[np.isnan(costs).any(axis=0)] = np.nan
+    return within
 
 
 def read_error(path: Path) -> str | None:

@@ -37,7 +37,7 @@ _DARK_COLORS = (
     "#58B4EA", "#FF8A3D", "#2FCB9B", "#F0B93D", "#E6A3CA", "#E0709F", "#8FD3FF", "#BBBBBB", "#C9C95A", "#A79BF0",
 )  # fmt: skip
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
-_CANVAS_DASHES: tuple[list[int], ...] = ([], [8, 3], [2, 3], [8, 3, 2, 3])
+_CANVAS_DASHES: tuple[tuple[int, ...], ...] = ((), (8, 3), (2, 3), (8, 3, 2, 3))
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
     "text.parse_math": False,  # a name with dollars in it is a name
@@ -67,7 +67,7 @@ class Look(NamedTuple):
     color: str
     dashes: Any
     dark: str  # its colour on a dark page
-    canvas_dash: list[int]  # its dashes on the page, in pixels
+    canvas_dash: tuple[int, ...]  # its dashes on the page, in pixels
 
 
 def looks(methods: Sequence[str]) -> dict[str, Look]:

@@ -164,6 +164,9 @@ def _plain(name: str) -> str:
 def as_markdown(rows: Sequence[Row]) -> str:
     """The table as a reader wants it, with its legend."""
     lines = [["Task", "Method", *(column.title for column in COLUMNS)], ["---", "---", *["---:"] * len(COLUMNS)]]
-    lines += [[_plain(row.constraint.name), _plain(row.method), *(cell(column, row.values) for column in COLUMNS)] for row in rows]
+    lines += [
+        [_plain(row.constraint.name), _plain(row.method), *(cell(column, row.values) for column in COLUMNS)]
+        for row in rows
+    ]
     table = "\n".join("| " + " | ".join(text.replace("|", "\\|") for text in line) + " |" for line in lines)
     return table + "\n\n" + "\n".join(f"- {column.title}: {column.meaning}." for column in COLUMNS) + "\n"

@@ -33,7 +33,7 @@ function chartAxes(xName, yName, xText, yText, splits = {}) {
   const texts = (text) => (u, values) => values.map((value) => (value === null ? "" : text(value)));
   return [
     { ...common, label: xName, size: 26, gap: 4, space: 60, values: texts(xText), ...own(splits.x) },
-    { ...common, label: yName, size: 48, gap: 4, space: 34, values: texts(yText), ...own(splits.y) },
+    { ...common, ...(yName ? { label: yName } : { labelSize: 0 }), size: 48, gap: 4, space: 34, values: texts(yText), ...own(splits.y) },
   ];
 }
 

@@ -21,7 +21,7 @@ function renderRuns(data, state) {
   const out = data.leftOut;
   byId("left-out").hidden = byId("to-left-out").hidden = !out.length;
   byId("left-out-list").replaceChildren(...out.map((item) => element("div", { class: "card left-out" },
-    element("p", {}, element("b", {}, item.path), ` ${item.reason}`), item.error === null ? null : element("pre", { class: "error" }, item.error))));
+    element("p", {}, element("b", {}, item.path), `: ${item.reason}`), item.error === null ? null : element("pre", { class: "error" }, item.error))));
 }
 
 function runEntry(data, state, run) {

@@ -5,6 +5,7 @@ function renderVerdicts(data, state) {
   byId("cards").replaceChildren(...cards);
   byId("waiting").hidden = data.tasks.length > 0;
   byId("waiting").textContent = data.tasks.length ? "" : "No run has a finished epoch yet. This page shows the first as soon as it is there.";
+  byId("plane-caption").hidden = !data.tasks.length;
   for (const place of document.querySelectorAll(".converged")) place.textContent = percent(data.converged);
   dropCharts();
   data.tasks.forEach((task, t) => drawPlane(data, state, task, t, cards[t].querySelector(".chart")));
