@@ -73,7 +73,8 @@ class RunDirectory:
             if not overwrite:
                 run.close()
                 raise RunDirectoryError(
-                    f"{path} already holds a run; resume it, choose another directory, or overwrite it"
+                    f"{path} already holds a run; resume it (--resume), choose another directory (--run-dir), or "
+                    "delete it (--overwrite)"
                 )
             for name in (FINISHED, ERROR, *_PARTS):
                 _remove(path / name)
