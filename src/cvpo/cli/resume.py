@@ -17,6 +17,7 @@ def resume(
     quiet: Switch = False,
     tensorboard: Switch = False,
     wandb: Annotated[str | None, optional("PROJECT")] = None,
+    watch: Switch = False,
     trust: Trust = False,
 ) -> None:
     """Resume a run from its newest checkpoint. It keeps the settings that it was started with.
@@ -27,6 +28,7 @@ def resume(
         quiet: Print nothing.
         tensorboard: Write TensorBoard events too (extra: tensorboard).
         wandb: Log to this Weights & Biases project too (extra: wandb).
+        watch: Show the report's page of this run while it goes on: in the browser, or at the address that is printed.
     """
     from cvpo.presets import make_config
     from cvpo.runs.directory import read_config
@@ -53,5 +55,6 @@ def resume(
         quiet=quiet,
         tensorboard=tensorboard,
         wandb=wandb,
+        watch=watch,
         name=saved["env"],
     )

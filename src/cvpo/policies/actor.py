@@ -37,7 +37,7 @@ class Actor:
         elif self._noise:
             self._constant_scale = arrays["actor/noise/scale"]
         self._bounded = description.get("mean") == "tanh"
-        self._rng = np.random.default_rng(0)
+        self._rng = None  # made when it is needed: loading NumPy's generators takes a tenth of the start
         action = description["action"]
         if self.kind in ("categorical", "choices"):
             self._start = np.array(action["start"])
@@ -52,7 +52,11 @@ class Actor:
     def __call__(self, observation, deterministic=True):
         """The action for one observation [D], or the actions for [B, D], in the environment's own units."""
         observation = np.asarray(observation, np.float32)
-        return self.own_units(self.best(observation) if deterministic else self.draw(observation, self._rng))
+        if deterministic:
+            return self.own_units(self.best(observation))
+        if self._rng is None:
+            self.seed(0)
+        return self.own_units(self.draw(observation, self._rng))
 
     def seed(self, seed):
         """Restart the random draws of `deterministic=False` from this seed."""

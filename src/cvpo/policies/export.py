@@ -86,9 +86,11 @@ def probes(policy: Policy, count: int = 256) -> np.ndarray:
     noise = rng.standard_normal((count, policy.description["observation"]["size"]))
     noise[::4] *= 30.0
     centre, deviation = (policy.arrays.get(f"observation/{name}", default) for name, default in _UNSCALED)
-    return (centre + deviation * noise).astype(np.float32)
+    # an observation that never varied has a deviation beyond what can be multiplied
+    return (centre + np.minimum(deviation, _FAR) * noise).astype(np.float32)
 
 
+_FAR = 1e6
 _UNSCALED = (("mean", np.float32(0)), ("deviation", np.float32(1)))
 
 
