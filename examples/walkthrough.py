@@ -1,8 +1,8 @@
 # %% [markdown]
 # # What a cost limit does
 #
-# A notebook as a script: open it in VS Code, PyCharm or Jupyter (jupytext) and run it cell by cell, or run it as a whole
-# with `python examples/walkthrough.py`. It takes about two minutes.
+# A notebook as a script. Open it in VS Code, PyCharm or Jupyter (jupytext) and run it cell by cell. Or run all of it:
+# `python examples/walkthrough.py`, which takes about two minutes.
 
 # %%
 import gymnasium as gym
