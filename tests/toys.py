@@ -179,3 +179,26 @@ class Desk(gym.Env):
         pace, lever = action
         reward = self.PACE_REWARD[pace] + float(lever == self._light)
         return self._look(), reward, False, self._time == 10, {"cost": self.PACE_COST[pace]}
+
+
+class Gauge(Tracking):
+    """Tracking whose signal is seen in a picture: how far right a spot is, in whichever row. The answer is the same.
+
+    In parts, the picture shows the signal's size alone, and a number beside it the sign.
+    """
+
+    SIDE = 12
+
+    def __init__(self, in_parts: bool = False) -> None:
+        self._in_parts = in_parts
+        picture = gym.spaces.Box(0, 255, (self.SIDE, self.SIDE, 1), np.uint8)
+        sign = gym.spaces.Box(-1, 1, (1,), np.float32)
+        self.observation_space = gym.spaces.Dict(picture=picture, sign=sign) if in_parts else picture
+
+    def _draw(self) -> Any:
+        super()._draw()
+        shown = 2 * abs(self._signal) - 1 if self._in_parts else self._signal
+        column, row = (shown + 1) / 2 * (self.SIDE - 1), self.np_random.integers(self.SIDE)
+        picture = np.zeros((self.SIDE, self.SIDE, 1), np.uint8)
+        picture[row, :, 0] = 255 * np.maximum(0, 1 - np.abs(np.arange(self.SIDE) - column))
+        return {"picture": picture, "sign": np.sign([self._signal], dtype=np.float32)} if self._in_parts else picture

@@ -26,6 +26,7 @@ def write_run(
     cumulative: Any = None,
     preset: str = "default",
     config: dict[str, Any] | None = None,
+    environment: dict[str, Any] | None = None,
     extra: Callable[[int], dict[str, Any]] = lambda epoch: {},
     ending: str = "",
 ) -> Path:
@@ -46,7 +47,7 @@ def write_run(
         "config": kind | ({"kl_constraint": True} if algorithm == "cvpo" else {}) | (config or {}),
         "spec": {},
         "provenance": {"id": "a", "versions": {}},
-    }
+    } | ({} if environment is None else {"environment": environment})
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps(settings))
     lines = []

@@ -145,6 +145,36 @@ def test_different_limits_make_different_tasks(runs):
     assert study_of(runs).run_tasks == ["Point-Goal (limit 10)", "Point-Goal (limit 20)", "Point-Goal (no limit)"]
 
 
+def test_environments_of_one_name_that_differ_are_never_pooled(runs):
+    made = [
+        {"made_by": "toys.Bandit", "arguments": {"size": 1}, "action": {"shape": [1]}},
+        {"made_by": "toys.Bandit", "arguments": {"size": 2}, "action": {"shape": [2]}},
+        {"made_by": "toys.<lambda>", "arguments": {}, "code": "a"},
+        {"made_by": "toys.<lambda>", "arguments": {}, "code": "b"},
+        None,  # of a version that stored no more than the name
+    ]
+    for i, environment in enumerate([*made, made[1]]):
+        write_run(runs / str(i), [1.0], [0.0], env="Bandit", seed=i, environment=environment)
+    study = study_of(runs)
+    assert study.run_tasks == [
+        "Bandit [toys.Bandit(size=1)]", "Bandit [toys.Bandit(size=2)]", "Bandit [3]", "Bandit [4]",
+        "Bandit [toys.Bandit(size=1)]", "Bandit [toys.Bandit(size=2)]",
+    ]  # fmt: skip
+    assert [len(study.select(task, "CVPO")) for task in study.tasks] == [1, 1, 2, 2]
+
+
+def test_one_environment_has_its_plain_name(runs):
+    for i in range(2):
+        write_run(runs / str(i), [1.0], [0.0], env="Bandit", seed=i, environment={"made_by": "toys.Bandit"})
+    assert study_of(runs).tasks == ["Bandit"]
+
+
+def test_equal_seeds_are_found(runs):
+    for name, seed, algorithm in (("a", 0, "cvpo"), ("b", 0, "cvpo"), ("c", 1, "cvpo"), ("d", 0, "sac-lag")):
+        write_run(runs / name, [1.0], [0.0], seed=seed, algorithm=algorithm)
+    assert [[run.path.name for run in group] for group in study_of(runs).equal_seeds()] == [["a", "b"]]
+
+
 def test_scale_of_rewards(runs):
     write_run(runs / "a", [-10.0, *[0.0] * 3, 6.0], [0.0] * 5)
     write_run(runs / "b", [-30.0, *[0.0] * 3, 4.0], [0.0] * 5, algorithm="sac-lag")

@@ -17,6 +17,16 @@ def test_needs_no_jax():
     assert output == "False\n"
 
 
+def test_equal_seeds_are_flagged_on_the_page_and_where_the_command_was_called(runs, tmp_path, capsys):
+    for name in ("a", "b"):
+        write_run(runs / name, [1.0], [0.0], seed=3)
+    page = write_report([runs], tmp_path / "report", formats=())
+    assert re.search(r"Equal seeds.*<li>seed 3: a, b</li>", page.read_text(), re.DOTALL)
+    assert "with seed 3" in capsys.readouterr().err
+    write_run(runs / "c" / "d", [1.0], [0.0], seed=4)
+    assert "Equal seeds" not in write_report([runs / "b", runs / "c"], tmp_path / "other", formats=()).read_text()
+
+
 def test_files(runs, tmp_path):
     write_run(runs / "a", [1.0, 2.0], [3.0, 4.0])
     page = write_report([runs], tmp_path / "out" / "report", formats=("png", "pdf"))

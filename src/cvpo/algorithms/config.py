@@ -53,6 +53,8 @@ class LoopConfig:
     """Threads that step the built-in tasks."""
     python: str | None = setting(None, "environment")
     """Run the environments with this Python interpreter, which needs NumPy and the environment's packages only."""
+    envs_on_ray: str | None = setting(None, "environment")
+    """Run the environments as actors of the Ray cluster at this address, "auto" or host:port (extra: ray)."""
     env_timeout: float | None = setting(None, "environment")
     """Seconds to wait for an environment's answer; without it 300 for one in a process, and no limit for others."""
     hidden: tuple[int, ...] = setting((256, 256), "training")

@@ -45,6 +45,12 @@ class RunRecord:
         return str(self.settings["env"])
 
     @property
+    def environment(self) -> dict[str, Any] | None:
+        """What made the environment, with its arguments and spaces; None of a run that did not store it."""
+        found = self.settings.get("environment")
+        return found if isinstance(found, dict) else None
+
+    @property
     def algorithm(self) -> str:
         return str(self.settings["algorithm"])
 

@@ -53,7 +53,7 @@ def make_page(
         rows="\n".join(_row(row, colors[row.method]) for row in rows),
         figures="\n".join(_figure(picture) for picture in pictures),
         runs="\n".join(_run(study, i, colors, root) for i in _run_order(study)),
-        unread=_unread(unread),
+        unread=_equal_seeds(study, root) + _unread(unread),
         # "<" could end the script element
         data=json.dumps([_run_data(run, output) for run in study.runs], allow_nan=False).replace("<", "\\u003c"),
     )
@@ -153,6 +153,21 @@ def _film(path: Path, output: Path) -> dict[str, str]:
     else:
         source = quote(os.fsencode(Path(os.path.relpath(path, output.resolve())).as_posix()))
     return {"name": _writable(path.name), "source": source}
+
+
+def _equal_seeds(study: Study, root: Path) -> str:
+    groups = study.equal_seeds()
+    if not groups:
+        return ""
+    items = "".join(
+        f"<li>seed {group[0].seed}: {_text(', '.join(str(run.path.relative_to(root)) for run in group))}</li>"
+        for group in groups
+    )
+    return (
+        '<section id="equal-seeds"><h2>Equal seeds</h2><p>Each of these runs counts as a seed of its own, though runs '
+        "of one method on one task with equal seeds are not independent: the deviations shown are too small.</p>"
+        f"<ul>{items}</ul></section>"
+    )
 
 
 def _unread(unread: Sequence[Unread]) -> str:

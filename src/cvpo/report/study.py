@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cvpo.report.environments import name_environments
 from cvpo.report.load import RunRecord
 from cvpo.report.methods import method_order, name_methods, without_kl
 from cvpo.report.statistics import mean
@@ -64,6 +65,13 @@ class Study:
         named = zip(self.runs, self.run_tasks, self.run_methods, strict=True)
         return [run for run, its_task, its_method in named if (its_task, its_method) == (task, method)]
 
+    def equal_seeds(self) -> list[list[RunRecord]]:
+        """Runs of one method on one task with the same seed: their number is not that of independent results."""
+        groups: dict[tuple[str, str, int], list[RunRecord]] = {}
+        for run, task, method in zip(self.runs, self.run_tasks, self.run_methods, strict=True):
+            groups.setdefault((task, method, run.seed), []).append(run)
+        return [group for group in groups.values() if len(group) > 1]
+
     def on_task(self, task: str) -> list[RunRecord]:
         return [run for run, its in zip(self.runs, self.run_tasks, strict=True) if its == task]
 
@@ -111,18 +119,19 @@ def name_tasks(runs: Sequence[RunRecord]) -> list[str]:
 
     An unconstrained run belongs to the task of the constrained ones, if these have the same costs.
     """
+    environments = name_environments(runs)
     limits_of: dict[str, set[tuple[float, ...]]] = {}
-    for run in runs:
-        limits_of.setdefault(run.env, set()).update({run.limits} if _constrained(run) else set())
+    for run, env in zip(runs, environments, strict=True):
+        limits_of.setdefault(env, set()).update({run.limits} if _constrained(run) else set())
 
-    def name(run: RunRecord) -> str:
-        alternatives = limits_of[run.env]
+    def name(run: RunRecord, env: str) -> str:
+        alternatives = limits_of[env]
         if len(alternatives) < 2 and all(len(limits) == len(run.limits) for limits in alternatives):
-            return run.env
+            return env
         limits = ", ".join(f"{limit:g}" for limit in run.limits)
-        return f"{run.env} (limit {limits})" if _constrained(run) else f"{run.env} (no limit)"
+        return f"{env} (limit {limits})" if _constrained(run) else f"{env} (no limit)"
 
-    return [name(run) for run in runs]
+    return [name(run, env) for run, env in zip(runs, environments, strict=True)]
 
 
 def _constrained(run: RunRecord) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,9 +35,12 @@ def write_report(paths: Sequence[str | Path], output: str | Path, *, formats: Se
         raise RunDirectoryError(
             f"no run to report on in or below {where}: a run is a directory with config.json and metrics.jsonl{reasons}"
         )
-    output = Path(output)
+    output, study = Path(output), Study.of(runs)
+    for group in study.equal_seeds():
+        where = ", ".join(str(run.path) for run in group)
+        print(f"equal seeds: {where} are runs of one method on one task with seed {group[0].seed}", file=sys.stderr)
     try:
-        return _write(Study.of(runs), unread, output, formats)
+        return _write(study, unread, output, formats)
     except OSError as error:
         raise UserError(why_not_written(output, error)) from error
 

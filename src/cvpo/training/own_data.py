@@ -57,14 +57,18 @@ def read_demonstrations(path: str | Path, environments: Environments, spec: Spec
     for name, size in sizes.items():
         if flat[name].shape[1] != size:
             raise BadValue(f"{path}: {name} has {flat[name].shape[1]} numbers a step, {environments.name} {size}")
+    observations = flat["observation"], flat["next_observation"]
+    if spec.images and not all(values.dtype == np.uint8 for values in observations):
+        raise BadValue(f"{path}: observations with pictures are uint8, got {observations[0].dtype}")
+    seen = np.uint8 if spec.images else np.float32
     log_prob = data.get("log_prob", np.full(count, UNKNOWN_LOG_PROB))
     fields: Any = dict(
-        obs=flat["observation"].astype(np.float32),
+        obs=flat["observation"].astype(seen),
         action=_actions(path, environments, data["action"]),
         log_prob=log_prob.astype(np.float32),
         reward=data["reward"].astype(np.float32),
         costs=flat["cost"].astype(np.float32),
-        next_obs=flat["next_observation"].astype(np.float32),
+        next_obs=flat["next_observation"].astype(seen),
         terminated=data["terminated"].astype(bool),
         ended=data["ended"].astype(bool) | data["terminated"].astype(bool),
     )
