@@ -132,6 +132,7 @@ class Actor:
                     "out envs_on_ray"
                 )
             self._copies: Copies = made
+            self._place.name = made.description["name"]
         return self._copies.description
 
     def reset(self, seeds: list[int]) -> Any:

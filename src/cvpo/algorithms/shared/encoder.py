@@ -27,8 +27,9 @@ SMALLEST = 8
 PREDICTOR = (128,)  # hidden layers of what predicts
 LEARNING_RATE = 1e-3
 AVERAGING = 0.02  # share of the newest encoder in the slow average, for each update on a replay's batch
-ROWS = 256  # of a minibatch where an update has a whole rollout, and of pictures that are encoded at once
-PASSES = 3  # over such a rollout
+PASSES = 5  # over the rollout of an update that has a whole one
+MINIBATCH = 64  # rows in a step of these passes
+AT_ONCE = 256  # rows that are encoded at once, where no gradient is needed
 
 Convolutions = tuple[tuple[jax.Array, jax.Array], ...]  # the last one is a matrix product
 
@@ -92,8 +93,8 @@ def with_encoder(make: Any, spec: Spec, normalize: bool, whole_rollouts: bool) -
     def features(eyes: Eyes, obs: jax.Array) -> jax.Array:
         """What the algorithm sees [..., F + n] of observations [..., D]."""
         flat = obs.reshape(-1, obs.shape[-1])
-        if len(flat) > ROWS:  # the convolutions of all at once would take too much memory
-            found = jax.lax.map(lambda row: pictures(eyes.encoders, row[None])[0], flat, batch_size=ROWS)
+        if len(flat) > AT_ONCE:  # the convolutions of all at once would take too much memory
+            found = jax.lax.map(lambda row: pictures(eyes.encoders, row[None])[0], flat, batch_size=AT_ONCE)
         else:
             found = pictures(eyes.encoders, flat)
         seen = jnp.concatenate([found, others(eyes.numbers, flat)], axis=-1)
@@ -131,7 +132,7 @@ def with_encoder(make: Any, spec: Spec, normalize: bool, whole_rollouts: bool) -
             slow = optax.incremental_update(state.weights.encoders, state.slow, AVERAGING)
             return state._replace(slow=slow), value
         count = len(rows.reward)
-        size = min(ROWS, count)
+        size = min(MINIBATCH, count)
         order = jax.vmap(lambda k: jax.random.permutation(k, count))(jax.random.split(key, PASSES))
         order = order[:, : count // size * size].reshape(-1, size)
         state, values = jax.lax.scan(lambda s, chosen: step(s, jax.tree.map(lambda x: x[chosen], rows)), state, order)
