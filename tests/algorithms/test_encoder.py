@@ -1,4 +1,4 @@
-"""Pictures: from the environment's bytes to features, through training, policy files and what acts without JAX."""
+"""Images: from the environment's bytes to features, through training, policy files and what acts without JAX."""
 
 import json
 from functools import partial
@@ -36,7 +36,7 @@ def test_the_product_of_patches_is_a_convolution(size):
     np.testing.assert_allclose(encoder.convolve((weight, bias), jnp.asarray(x)), expected + bias, rtol=2e-4, atol=2e-4)
 
 
-def test_observations_with_pictures_are_bytes_with_the_numbers_behind_them():
+def test_observations_with_images_are_bytes_with_the_numbers_behind_them():
     space = gym.spaces.Dict(
         speed=gym.spaces.Box(-9, 9, (2,), np.float32),
         camera=gym.spaces.Box(0, 255, (3, 4, 1), np.uint8),
@@ -44,18 +44,18 @@ def test_observations_with_pictures_are_bytes_with_the_numbers_behind_them():
     )
     spec = observation_spec(space)
     assert images_of(spec) == ((3, 4, 1),) and size_of(spec) == 12 + 4 * 5
-    picture = np.arange(12, dtype=np.uint8).reshape(3, 4, 1)
-    flat, batched = flatten(spec, {"speed": [1.5, -2.25], "camera": picture, "gear": 2})
+    image = np.arange(12, dtype=np.uint8).reshape(3, 4, 1)
+    flat, batched = flatten(spec, {"speed": [1.5, -2.25], "camera": image, "gear": 2})
     assert flat.dtype == np.uint8 and flat.shape == (32,) and not batched
-    np.testing.assert_array_equal(flat[:12], picture.reshape(-1))
+    np.testing.assert_array_equal(flat[:12], image.reshape(-1))
     numbers = dict(zip([key for key, _ in spec["dict"] if key != "camera"], ([0, 0, 1], [1.5, -2.25]), strict=True))
     expected = [number for key in sorted(numbers) for number in numbers[key]]
     np.testing.assert_array_equal(sorted(numbers_in(spec, flat)), sorted(expected))
-    with pytest.raises(ValueError, match=r"observation\['camera'\] is a picture: it must have dtype uint8, got float"):
-        flatten(spec, {"speed": [1.5, -2.25], "camera": picture / 255, "gear": 2})
+    with pytest.raises(ValueError, match=r"observation\['camera'\] is an image: it must have dtype uint8, got float"):
+        flatten(spec, {"speed": [1.5, -2.25], "camera": image / 255, "gear": 2})
 
 
-def test_numbers_beside_a_picture_must_be_finite():
+def test_numbers_beside_an_image_must_be_finite():
     class Broken(Gauge):
         def _draw(self):
             return super()._draw() | {"sign": np.array([np.nan], np.float32)}
@@ -69,7 +69,7 @@ def test_numbers_beside_a_picture_must_be_finite():
     ("shape", "seen"),
     [
         ((64, 48, 3), (64, 48, 3)),
-        ((4, 84, 84), (84, 84, 4)),  # Gymnasium's FrameStackObservation of grey pictures
+        ((4, 84, 84), (84, 84, 4)),  # Gymnasium's FrameStackObservation of grey images
         ((4, 20, 30, 3), (20, 30, 12)),  # and of coloured ones
     ],
 )
@@ -111,7 +111,7 @@ def test_the_policy_acts_alike_with_and_without_jax(images, numbers, algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ["cvpo", pytest.param("ppo-lag", marks=pytest.mark.slow)])
-def test_a_run_with_pictures_and_numbers_is_resumed_evaluated_and_exported(algorithm, tmp_path):
+def test_a_run_with_images_and_numbers_is_resumed_evaluated_and_exported(algorithm, tmp_path):
     config = TINY | ({"batch_size": 16, "particles": 4} if algorithm == "cvpo" else {})
     env = partial(Gauge, in_parts=True)
 
@@ -137,11 +137,11 @@ def test_a_run_with_pictures_and_numbers_is_resumed_evaluated_and_exported(algor
     folder = cvpo.export(whole.path, tmp_path / "export")
     assert "uint8" in (folder / "README.txt").read_text()
     for form in ("c", "onnx"):
-        with pytest.raises(BadValue, match=f"sees pictures is exported as numpy only, got format '{form}'"):
+        with pytest.raises(BadValue, match=f"sees images is exported as numpy only, got format '{form}'"):
             cvpo.export(whole.path, tmp_path / "other", form)
 
 
-def test_a_run_starts_from_another_with_pictures_and_its_replay(tmp_path):
+def test_a_run_starts_from_another_with_images_and_its_replay(tmp_path):
     config = TINY | {"batch_size": 16, "particles": 4}
     settings = {"cost_limit": 1.0, "quiet": True, "config": config}
     first = cvpo.train(Gauge, steps=40, run_dir=tmp_path / "first", **settings)
@@ -156,7 +156,7 @@ def test_a_run_starts_from_another_with_pictures_and_its_replay(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "steps"), [("cvpo", 10_000), ("ppo-lag", 60_000)])
 @pytest.mark.parametrize("in_parts", [False, True])
-def test_learning_from_pictures_with_a_known_answer(algorithm, steps, in_parts, tmp_path):
+def test_learning_from_images_with_a_known_answer(algorithm, steps, in_parts, tmp_path):
     config = {"episode_length": 20, "hidden": (64, 64), "eval_episodes": 50, "eval_every": 1000}
     config |= {} if algorithm == "cvpo" else {"minibatch_size": 200}
     make = partial(Gauge, in_parts=in_parts)

@@ -41,7 +41,7 @@ ALGORITHMS: dict[str, Entry] = {
 
 
 def build(name: str, config: LoopConfig, spec: Spec) -> Algorithm:
-    """An algorithm for an environment; pictures are encoded, and observations scaled if the settings say so."""
+    """An algorithm for an environment; images are encoded, and observations scaled if the settings say so."""
     make = partial(lookup(name).make, config)
     if spec.images:
         return with_encoder(make, spec, config.normalize_observations, whole_rollouts=not config.off_policy)

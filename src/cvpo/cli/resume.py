@@ -17,6 +17,7 @@ def resume(
     quiet: Switch = False,
     tensorboard: Switch = False,
     wandb: Annotated[str | None, optional("PROJECT")] = None,
+    watch: Switch = False,
     envs_on_ray: Annotated[str | None, optional("ADDRESS", "as it was started")] = None,
     trust: Trust = False,
 ) -> None:
@@ -28,6 +29,7 @@ def resume(
         quiet: Print nothing.
         tensorboard: Write TensorBoard events too (extra: tensorboard).
         wandb: Log to this Weights & Biases project too (extra: wandb).
+        watch: Show the report's page of this run while it goes on: in the browser, or at the address that is printed.
         envs_on_ray: Run the environments on the Ray cluster at this address; local starts one here.
     """
     from cvpo.presets import make_config
@@ -58,5 +60,6 @@ def resume(
         quiet=quiet,
         tensorboard=tensorboard,
         wandb=wandb,
+        watch=watch,
         name=saved["env"],
     )

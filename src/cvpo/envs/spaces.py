@@ -14,17 +14,17 @@ ObservationSpec = dict[str, Any]  # made by `worker.spaces.observation_spec`
 
 
 def shape_of(spec: ObservationSpec) -> tuple[int, ...]:
-    """Of an array or a picture."""
+    """Of an array or an image."""
     return tuple(spec["box"] if "box" in spec else spec["image"])
 
 
 def images_of(spec: ObservationSpec) -> tuple[tuple[int, ...], ...]:
-    """Shapes of the pictures in an observation, in their order."""
+    """Shapes of the images in an observation, in their order."""
     return tuple(shape for shape, dtype in leaves(spec) if dtype == "uint8")
 
 
 def size_of(spec: ObservationSpec) -> int:
-    """The length of the flat vector: of numbers, or of bytes if there is a picture."""
+    """The length of the flat vector: of numbers, or of bytes if there is an image."""
     images = images_of(spec)
     if images:
         return sum(map(math.prod, images)) + 4 * _count_numbers(spec)
@@ -32,7 +32,7 @@ def size_of(spec: ObservationSpec) -> int:
 
 
 def _count_numbers(spec: ObservationSpec) -> int:
-    """Of what is no picture."""
+    """Of what is no image."""
     if "box" in spec:
         return math.prod(spec["box"])
     if "image" in spec:
@@ -46,23 +46,23 @@ def _count_numbers(spec: ObservationSpec) -> int:
 def flatten(spec: ObservationSpec, observation: Any) -> tuple[np.ndarray, bool]:
     """An observation, or a batch of them, as one flat vector [D] or [B, D], and whether it was a batch.
 
-    It is float32. With pictures it is bytes: all pictures, then all numbers as float32, of four bytes each.
+    It is float32. With images it is bytes: all images, then all numbers as float32, of four bytes each.
     """
     parts = list(_parts(spec, observation, "observation"))
     batched = parts[0][1]
     if len(parts) == 1:
         return parts[0]
-    pictures = [array for array, _ in parts if array.dtype == np.uint8]
+    images = [array for array, _ in parts if array.dtype == np.uint8]
     numbers = [array for array, _ in parts if array.dtype != np.uint8]
-    if not pictures:
+    if not images:
         return np.concatenate(numbers, axis=-1), batched
     if numbers:
-        pictures.append(np.ascontiguousarray(np.concatenate(numbers, axis=-1), np.float32).view(np.uint8))
-    return np.concatenate(pictures, axis=-1), batched
+        images.append(np.ascontiguousarray(np.concatenate(numbers, axis=-1), np.float32).view(np.uint8))
+    return np.concatenate(images, axis=-1), batched
 
 
 def numbers_in(spec: ObservationSpec, flat: np.ndarray) -> np.ndarray:
-    """What is no picture in flat observations [..., D]."""
+    """What is no image in flat observations [..., D]."""
     if flat.dtype != np.uint8:
         return flat
     start = sum(map(math.prod, images_of(spec)))
@@ -100,7 +100,7 @@ def _part(spec: ObservationSpec, observation: Any, name: str) -> tuple[np.ndarra
         return np.eye(spec["one_hot"], dtype=np.float32)[choice], array.ndim == 1
     shape = shape_of(spec)
     if "image" in spec and array.dtype != np.uint8:
-        raise ValueError(f"{name} is a picture: it must have dtype uint8, got {array.dtype}")
+        raise ValueError(f"{name} is an image: it must have dtype uint8, got {array.dtype}")
     array = array if "image" in spec else array.astype(np.float32)
     if array.shape == shape:
         return array.reshape(-1), False

@@ -13,7 +13,7 @@ _ACTIVATIONS = {"relu": lambda x: np.maximum(x, 0, out=x), "tanh": lambda x: np.
 
 
 class Actor:
-    """Acts on flat float32 observations, [D] or [B, D]; with pictures they are bytes, as docs/policy_file.md says.
+    """Acts on flat float32 observations, [D] or [B, D]; with images they are bytes, as docs/policy_file.md says.
 
     `best` gives the most likely action and `draw` a random one, both as the policy knows them: components in [-1, 1],
     the number of a choice, or several choices as one-hot vectors side by side. `own_units` turns them into what the
@@ -40,7 +40,7 @@ class Actor:
         elif self._noise:
             self._constant_scale = arrays["actor/noise/scale"]
         self._bounded = description.get("mean") == "tanh"
-        self._rng = np.random.default_rng(0)
+        self._rng = None  # made when it is needed: loading NumPy's generators takes a tenth of the start
         action = description["action"]
         if self.kind in ("categorical", "choices"):
             self._start = np.array(action["start"])
@@ -55,10 +55,14 @@ class Actor:
     def __call__(self, observation, deterministic=True):
         """The action for one observation [D], or the actions for [B, D], in the environment's own units."""
         observation = np.asarray(observation, np.uint8 if self._images else np.float32)
-        return self.own_units(self.best(observation) if deterministic else self.draw(observation, self._rng))
+        if deterministic:
+            return self.own_units(self.best(observation))
+        if self._rng is None:
+            self.seed(0)
+        return self.own_units(self.draw(observation, self._rng))
 
     def seed(self, seed):
-        """Begin the random draws of `deterministic=False` anew."""
+        """Restart the random draws of `deterministic=False` from this seed."""
         self._rng = np.random.default_rng(seed)
 
     def best(self, obs):
@@ -107,18 +111,18 @@ class Actor:
 
     def _features(self, x):
         """What the last layer sees."""
-        pictures = []
+        seen = []
         for shape, axes, layers in self._images:
             size = int(np.prod(shape))
-            pictures.append(_encode(layers, x[..., :size].reshape(*x.shape[:-1], *shape), axes))
+            seen.append(_encode(layers, x[..., :size].reshape(*x.shape[:-1], *shape), axes))
             x = x[..., size:]
-        if pictures:
-            x = np.ascontiguousarray(x).view(np.float32)  # the numbers beside them
+        if seen:
+            x = np.ascontiguousarray(x).view(np.float32)  # the numbers beside the images
         if self._scaled:
             x = (x - self._centre) / self._deviation
             x = np.minimum(np.maximum(x, -self._clip), self._clip)
-        if pictures:
-            x = np.concatenate([*pictures, x], axis=-1)
+        if seen:
+            x = np.concatenate([*seen, x], axis=-1)
         for layer in self._hidden:
             x = self._activation(_affine(layer, x))
         return x
@@ -136,10 +140,10 @@ class Actor:
         return factor
 
 
-def _encode(layers, picture, axes):
-    """Features in [-1, 1] of a picture, or of a batch of them: convolutions, a layer, its output standardised."""
-    batch = picture.ndim - len(axes)
-    x = picture.transpose(*range(batch), *(batch + axis for axis in axes)).astype(np.float32) / np.float32(255)
+def _encode(layers, image, axes):
+    """Features in [-1, 1] of an image, or of a batch of them: convolutions, a layer, its output standardised."""
+    batch = image.ndim - len(axes)
+    x = image.transpose(*range(batch), *(batch + axis for axis in axes)).astype(np.float32) / np.float32(255)
     x = x.reshape(*x.shape[: batch + 2], -1)  # height, width, channels
     for layer in layers[:-1]:
         # 3x3 with stride 2 and zeros around: the nine pixels that each output sees, side by side

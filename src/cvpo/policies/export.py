@@ -36,12 +36,14 @@ policy.json describes the policy, weights.npz holds its arrays.
 def export(
     policy: Policy | str | Path, output: str | Path | None = None, format: Format = "numpy", which: Which = "newest"
 ) -> Path:
-    """Write a policy as something that runs without cvpo, check it, and return its path.
+    """Write a policy in a form that runs without cvpo, check that it acts the same, and return its path.
 
-    policy: a loaded policy, or the path of a run.
-    output: where it is written; RUN/export/policy_numpy, policy.h or policy.onnx if not given.
-    format: "numpy", a folder with one readable Python file and the weights; "c", a header with one function; "onnx",
-        for ONNX Runtime and the like (extra: onnx).
+    Args:
+        policy: a loaded policy, or the path of a run.
+        output: where it is written. By default RUN/export/policy_numpy, policy.h or policy.onnx.
+        format: "numpy", a folder with one readable Python file and the weights; "c", a header with one function; or
+            "onnx", for ONNX Runtime and similar (extra: onnx).
+        which: the "newest" policy of a run, or its "best" one within the limit.
     """
     names = {"numpy": "policy_numpy", "c": "policy.h", "onnx": "policy.onnx"}
     if format not in names:
@@ -56,7 +58,7 @@ def export(
     if policy.actor.kind == "choices" and format != "numpy":
         raise BadValue(f"a policy with several choices at once is exported as numpy only, got format {format!r}")
     if "images" in policy.description and format != "numpy":
-        raise BadValue(f"a policy that sees pictures is exported as numpy only, got format {format!r}")
+        raise BadValue(f"a policy that sees images is exported as numpy only, got format {format!r}")
     path = Path(output)
     path.parent.mkdir(parents=True, exist_ok=True)
     if format == "numpy":
@@ -100,9 +102,11 @@ def probes(policy: Policy, count: int = 256) -> np.ndarray:
     noise = rng.standard_normal((count, policy.description["observation"]["size"]))
     noise[::4] *= 30.0
     centre, deviation = (policy.arrays.get(f"observation/{name}", default) for name, default in _UNSCALED)
-    return (centre + deviation * noise).astype(np.float32)
+    # an observation that never varied has a deviation beyond what can be multiplied
+    return (centre + np.minimum(deviation, _FAR) * noise).astype(np.float32)
 
 
+_FAR = 1e6
 _UNSCALED = (("mean", np.float32(0)), ("deviation", np.float32(1)))
 
 

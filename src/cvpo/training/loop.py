@@ -165,7 +165,7 @@ class Loop:
             if line:
                 self._display.message(line)
         if trained >= steps:
-            self._display.message(f"the run has {trained:,} steps already; to train on, ask for more than that")
+            self._display.message(f"the run has {trained:,} steps already; ask for more (--steps) to continue it")
         elif first:
             self._display.message(f"resuming after epoch {first - 1}")
             self._display.resume(first - 1, trained, self._counters["wall_seconds"])

@@ -60,7 +60,7 @@ def read_demonstrations(path: str | Path, environments: Environments, spec: Spec
             raise BadValue(f"{path}: {name} has {flat[name].shape[1]} numbers a step, {environments.name} {size}")
     observations = flat["observation"], flat["next_observation"]
     if spec.images and not all(values.dtype == np.uint8 for values in observations):
-        raise BadValue(f"{path}: observations with pictures are uint8, got {observations[0].dtype}")
+        raise BadValue(f"{path}: observations with images are uint8, got {observations[0].dtype}")
     if not all(np.isfinite(numbers_in(environments.observation, values)).all() for values in observations):
         raise BadValue(f"{path}: an observation has numbers that are NaN or infinite")
     seen = np.uint8 if spec.images else np.float32

@@ -11,7 +11,7 @@ import numpy as np
 from cvpo.algorithms.base import Spec, State, Transition
 from cvpo.errors import BadValue
 from cvpo.runs.checkpoint import Checkpoint, CheckpointStore
-from cvpo.runs.directory import read_config
+from cvpo.runs.directory import CHECKPOINTS, read_config
 from cvpo.training import replay
 
 # What belongs to a run and not to what it has learned: controllers of the cost, which has another limit perhaps,
@@ -28,7 +28,7 @@ def read_source(run: str | Path, algorithm: str, spec: Spec, fresh: State) -> Ch
         "actions": (saved["spec"]["action_size"], spec.action_size),
         "discrete actions": (saved["spec"]["discrete"], spec.discrete),
         "constraints": (len(saved["cost_limit"]), spec.num_costs),
-        "pictures": ([list(shape) for shape in saved["spec"].get("images", ())], [list(s) for s in spec.images]),
+        "images": ([list(shape) for shape in saved["spec"].get("images", ())], [list(s) for s in spec.images]),
         "scaled observations": (saved["config"]["normalize_observations"] or bool(spec.images), _is_wrapped(fresh)),
     }
     differing = [f"its {name}: {there}, here: {here}" for name, (there, here) in theirs.items() if there != here]
@@ -41,7 +41,7 @@ def read_source(run: str | Path, algorithm: str, spec: Spec, fresh: State) -> Ch
     }  # fmt: skip
     # its replay may be of another size than this run's
     template = replay.segment(Spec(**{**saved["spec"], "cost_limits": tuple(saved["cost_limit"])}), envs)
-    checkpoint = CheckpointStore(Path(run) / "checkpoints", identity).load(fresh, template)
+    checkpoint = CheckpointStore(Path(run) / CHECKPOINTS, identity).load(fresh, template)
     if checkpoint is None:
         raise BadValue(f"a run cannot start from {run}: it has no checkpoint, only a run that keeps them can be one")
     return checkpoint

@@ -1,9 +1,9 @@
-"""Pictures as features, around any algorithm: one small convolutional network that actor and critics share.
+"""Images as features, around any algorithm: one small convolutional network that actor and critics share.
 
 The encoder is learned apart from values and policy, by predicting what a step brings: its reward and costs, whether the
 episode ends, and the features of what is seen next (as in Fujimoto et al. 2025, MR.Q). So it is the same for all
-methods, and none of them need know of pictures. They see features of a slow average of it, which move little from one
-update to the next. Shapes: R rows, D bytes of an observation, F features of a picture, n other numbers, m costs.
+methods, and none of them need know of images. They see features of a slow average of it, which move little from one
+update to the next. Shapes: R rows, D bytes of an observation, F features of a image, n other numbers, m costs.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from cvpo.algorithms.base import Algorithm, Key, Portable, Spec, Transition, Upd
 from cvpo.algorithms.shared import networks
 from cvpo.algorithms.shared.normalize import CLIP, Moments, merge, no_rows, scale, scaling
 
-FEATURES = 64  # of each picture
-CHANNELS = (16, 32, 32, 32)  # of the convolutions, 3×3 with stride 2, until a picture is as small as SMALLEST
+FEATURES = 64  # of each image
+CHANNELS = (16, 32, 32, 32)  # of the convolutions, 3×3 with stride 2, until a image is as small as SMALLEST
 SMALLEST = 8
 PREDICTOR = (128,)  # hidden layers of what predicts
 LEARNING_RATE = 1e-3
@@ -35,7 +35,7 @@ Convolutions = tuple[tuple[jax.Array, jax.Array], ...]  # the last one is a matr
 
 
 class Weights(NamedTuple):
-    encoders: tuple[Convolutions, ...]  # one for each picture
+    encoders: tuple[Convolutions, ...]  # one for each image
     predictor: networks.MLP
 
 
@@ -43,7 +43,7 @@ class EncoderState(NamedTuple):
     weights: Weights
     slow: tuple[Convolutions, ...]  # what actor and critics see through
     optimizer: optax.OptState
-    numbers: Moments  # [n] of what is no picture in an observation
+    numbers: Moments  # [n] of what is no image in an observation
     signals: Moments  # [1 + m] of reward and costs
 
 
@@ -55,9 +55,9 @@ class Eyes(NamedTuple):
 
 
 def with_encoder(make: Any, spec: Spec, normalize: bool, whole_rollouts: bool) -> Algorithm:
-    """An algorithm that sees features instead of pictures.
+    """An algorithm that sees features instead of images.
 
-    make(spec) -> Algorithm, for the features. normalize: whether to scale the numbers beside the pictures.
+    make(spec) -> Algorithm, for the features. normalize: whether to scale the numbers beside the images.
     whole_rollouts: whether an update has a rollout [H, N], once an epoch, and not a batch of a replay.
     """
     pixels = sum(map(math.prod, spec.images))
@@ -75,18 +75,18 @@ def with_encoder(make: Any, spec: Spec, normalize: bool, whole_rollouts: bool) -
         return state, inner.init(inner_key)
 
     def unscaled(obs: jax.Array) -> jax.Array:
-        """The numbers [..., n] beside the pictures."""
+        """The numbers [..., n] beside the images."""
         return jax.lax.bitcast_convert_type(obs[..., pixels:].reshape(*obs.shape[:-1], numbers, 4), jnp.float32)
 
     def others(moments: Moments, obs: jax.Array) -> jax.Array:
         return scale(moments, unscaled(obs)) if normalize else unscaled(obs)
 
-    def pictures(encoders: tuple[Convolutions, ...], obs: jax.Array) -> jax.Array:
-        """Features [R, F] of all pictures in [R, D]."""
+    def image_features(encoders: tuple[Convolutions, ...], obs: jax.Array) -> jax.Array:
+        """Features [R, F] of all images in [R, D]."""
         found, start = [], 0
         for encoder, shape in zip(encoders, spec.images, strict=True):
-            picture = obs[:, start : start + math.prod(shape)].reshape(-1, *shape)
-            found.append(encode(encoder, picture))
+            image = obs[:, start : start + math.prod(shape)].reshape(-1, *shape)
+            found.append(encode(encoder, image))
             start += math.prod(shape)
         return jnp.concatenate(found, axis=-1)
 
@@ -94,9 +94,9 @@ def with_encoder(make: Any, spec: Spec, normalize: bool, whole_rollouts: bool) -
         """What the algorithm sees [..., F + n] of observations [..., D]."""
         flat = obs.reshape(-1, obs.shape[-1])
         if len(flat) > AT_ONCE:  # the convolutions of all at once would take too much memory
-            found = jax.lax.map(lambda row: pictures(eyes.encoders, row[None])[0], flat, batch_size=AT_ONCE)
+            found = jax.lax.map(lambda row: image_features(eyes.encoders, row[None])[0], flat, batch_size=AT_ONCE)
         else:
-            found = pictures(eyes.encoders, flat)
+            found = image_features(eyes.encoders, flat)
         seen = jnp.concatenate([found, others(eyes.numbers, flat)], axis=-1)
         return seen.reshape(*obs.shape[:-1], seen.shape[-1])
 
@@ -109,11 +109,11 @@ def with_encoder(make: Any, spec: Spec, normalize: bool, whole_rollouts: bool) -
 
     def loss(weights: Weights, state: EncoderState, rows: Transition) -> jax.Array:
         """Of predicting the step from what is seen before it and the action; each part counts alike."""
-        now = [pictures(weights.encoders, rows.obs), others(state.numbers, rows.obs)]
+        now = [image_features(weights.encoders, rows.obs), others(state.numbers, rows.obs)]
         chosen = jax.nn.one_hot(rows.action, spec.action_size) if spec.discrete else jnp.clip(rows.action, -1.0, 1.0)
         guess = networks.mlp_apply(weights.predictor, jnp.concatenate([*now, chosen], axis=-1))
         signals = scale(state.signals, jnp.concatenate([rows.reward[:, None], rows.costs], axis=-1))
-        later = jax.lax.stop_gradient(pictures(state.slow, rows.next_obs))
+        later = jax.lax.stop_gradient(image_features(state.slow, rows.next_obs))
         truth = jnp.concatenate([signals, rows.terminated[:, None], later], axis=-1)
         errors = ((guess - truth) ** 2).mean(0)
         count = 2 + spec.num_costs
@@ -181,9 +181,9 @@ def with_encoder(make: Any, spec: Spec, normalize: bool, whole_rollouts: bool) -
 
 
 def channels_last(shape: Sequence[int]) -> tuple[int, ...]:
-    """The order of a picture's axes in which height and width come first, and all others after them.
+    """The order of a image's axes in which height and width come first, and all others after them.
 
-    A picture is [height, width, channels]; [channels, height, width] if its first axis is the shorter one, as of
+    A image is [height, width, channels]; [channels, height, width] if its first axis is the shorter one, as of
     stacked grey frames; or [frames, height, width, channels].
     """
     if len(shape) == 4:
@@ -206,10 +206,10 @@ def encoder_init(key: Key, shape: Sequence[int]) -> Convolutions:
     return tuple((initializer(k, size), jnp.zeros(size[1])) for k, size in zip(keys, sizes, strict=True))
 
 
-def encode(encoder: Convolutions, picture: jax.Array) -> jax.Array:
-    """Features [R, F], each in [-1, 1], of bytes [R, ...] of a picture's shape."""
-    order = channels_last(picture.shape[1:])
-    x = picture.transpose(0, *(1 + axis for axis in order)).astype(jnp.float32) / 255
+def encode(encoder: Convolutions, image: jax.Array) -> jax.Array:
+    """Features [R, F], each in [-1, 1], of bytes [R, ...] of a image's shape."""
+    order = channels_last(image.shape[1:])
+    x = image.transpose(0, *(1 + axis for axis in order)).astype(jnp.float32) / 255
     x = x.reshape(*x.shape[:3], -1)
     *convolutions, (weight, bias) = encoder
     for layer in convolutions:
