@@ -41,7 +41,8 @@ def read_source(run: str | Path, algorithm: str, spec: Spec, fresh: State) -> Ch
         "actions": (saved["spec"]["action_size"], spec.action_size),
         "discrete actions": (saved["spec"]["discrete"], spec.discrete),
         "constraints": (len(saved["cost_limit"]), spec.num_costs),
-        "scaled observations": (saved["config"]["normalize_observations"], _is_scaled(fresh)),
+        "images": ([list(shape) for shape in saved["spec"].get("images", ())], [list(s) for s in spec.images]),
+        "scaled observations": (saved["config"]["normalize_observations"] or bool(spec.images), _is_wrapped(fresh)),
     }
     differing = [f"its {name}: {there}, here: {here}" for name, (there, here) in theirs.items() if there != here]
     if differing:
@@ -57,7 +58,7 @@ def read_source(run: str | Path, algorithm: str, spec: Spec, fresh: State) -> Ch
 
 def warm_state(fresh: State, learned: State) -> State:
     """`fresh` with what was learned: everything but the controllers and counters of a run."""
-    if _is_scaled(fresh):
+    if _is_wrapped(fresh):
         return learned[0], warm_state(fresh[1], learned[1])
     kept = {name: getattr(learned, name) for name in fresh._fields if name not in _OF_THE_RUN}
     return fresh._replace(**kept)
@@ -83,5 +84,5 @@ def _last_of_columns(shape: tuple[int, ...]) -> np.ndarray:
     return np.tile(np.arange(horizon) == horizon - 1, envs)
 
 
-def _is_scaled(state: Any) -> bool:
+def _is_wrapped(state: Any) -> bool:
     return not hasattr(state, "_fields")
