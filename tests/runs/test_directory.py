@@ -306,7 +306,7 @@ def test_other_versions_are_told_when_a_run_is_resumed(tmp_path, recwarn):
     config = json.loads((tmp_path / "config.json").read_text())
     config["provenance"]["versions"]["jax"] = "0.0.1"
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.warns(UserWarning, match=r"begun with other versions \(jax 0.0.1 -> "):
+    with pytest.warns(UserWarning, match=r"started with other versions \(jax 0.0.1 -> "):
         RunDirectory.open(tmp_path).close()
 
 

@@ -117,7 +117,9 @@ with TrainingInterrupts(to_the_end=True) as interrupts:
 
 
 def test_a_second_signal_while_a_stopped_command_cleans_up_ends_it_in_order():
-    process = subprocess.Popen([sys.executable, "-c", ENDING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENDING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     with process:
         for line in ("training\n", "cleaning up\n"):
             assert process.stdout.readline() == line

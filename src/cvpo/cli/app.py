@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except UserError as error:
-        # What a user can mend. Anything else is a bug, here or in the user's own code, and keeps its traceback.
+        # What a user can fix. Anything else is a bug, here or in the user's own code, and keeps its traceback.
         print(f"cvpo {arguments[0]}: {error}", file=sys.stderr)
         sys.exit(1)
 

@@ -55,7 +55,7 @@ class Actor:
         return self.own_units(self.best(observation) if deterministic else self.draw(observation, self._rng))
 
     def seed(self, seed):
-        """Begin the random draws of `deterministic=False` anew."""
+        """Restart the random draws of `deterministic=False` from this seed."""
         self._rng = np.random.default_rng(seed)
 
     def best(self, obs):

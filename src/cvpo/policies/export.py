@@ -34,12 +34,14 @@ policy.json describes the policy, weights.npz holds its arrays.
 def export(
     policy: Policy | str | Path, output: str | Path | None = None, format: Format = "numpy", which: Which = "newest"
 ) -> Path:
-    """Write a policy as something that runs without cvpo, check it, and return its path.
+    """Write a policy in a form that runs without cvpo, check that it acts the same, and return its path.
 
-    policy: a loaded policy, or the path of a run.
-    output: where it is written; RUN/export/policy_numpy, policy.h or policy.onnx if not given.
-    format: "numpy", a folder with one readable Python file and the weights; "c", a header with one function; "onnx",
-        for ONNX Runtime and the like (extra: onnx).
+    Args:
+        policy: a loaded policy, or the path of a run.
+        output: where it is written. By default RUN/export/policy_numpy, policy.h or policy.onnx.
+        format: "numpy", a folder with one readable Python file and the weights; "c", a header with one function; or
+            "onnx", for ONNX Runtime and similar (extra: onnx).
+        which: the "newest" policy of a run, or its "best" one within the limit.
     """
     names = {"numpy": "policy_numpy", "c": "policy.h", "onnx": "policy.onnx"}
     if format not in names:

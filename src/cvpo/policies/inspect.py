@@ -57,12 +57,26 @@ def inspect(
     trust: bool = False,
     progress: Progress = lambda fraction: None,
 ) -> list[Path]:
-    """Write pictures and films of what is unsafe in a policy's episodes, and return the files.
+    """Write pictures and films of what is unsafe in a policy's episodes, and return the files (docs/deployment.md).
 
-    violations.png: when in the episode costs arise and from what, how they are spread over episodes, and, for a
-        built-in task, where. violations.json: the numbers.
-    worst_1.mp4 (or .gif): the episodes that cost most, as many as `films`; of environments that render.
-    trajectories.npz: every step, if asked for. docs/deployment.md names its arrays.
+    - violations.png: when costs arise in an episode and from what, how they are spread over episodes, and, for a
+      built-in task, where.
+    - violations.json: the numbers.
+    - worst_1.mp4 (or .gif): the episodes that cost most, if the environment renders.
+    - trajectories.npz: every step, if asked for.
+
+    Args:
+        run: the run directory.
+        output: the folder to write. By default RUN/inspect.
+        env: by default the one it was trained on.
+        episodes: how many.
+        seed: of the first episode; the others follow from it.
+        deterministic: act without the policy's noise.
+        films: how many of the worst episodes to film.
+        trajectories: write trajectories.npz.
+        which: the "newest" policy of the run, or its "best" one within the limit.
+        trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
+        progress: called with the fraction that is done.
     """
     if episodes < 1 or films < 0:
         raise BadValue(f"episodes must be >= 1 and films >= 0, got {episodes} and {films}")

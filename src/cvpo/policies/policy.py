@@ -40,7 +40,7 @@ class Policy:
         return self.actor.best(flat) if deterministic else self.actor.draw(flat, self._rng)
 
     def seed(self, seed: int) -> None:
-        """Begin the random draws of `deterministic=False` anew."""
+        """Restart the random draws of `deterministic=False` from this seed."""
         self._rng = np.random.default_rng(seed)
 
     @property
@@ -61,10 +61,12 @@ class Policy:
 
 
 def load(path: str | Path, which: Which = "newest") -> Policy:
-    """The policy of a run directory, or of a policy file.
+    """Load the policy of a run directory, or a policy file.
 
-    which: "newest", of the last epoch that was trained; "best", the one with the highest reward among those that were
-        within the cost limit in two evaluations in a row.
+    Args:
+        path: the run directory or the file.
+        which: "newest", of the last epoch that was trained; or "best", the one with the highest reward among those that
+            were within the cost limit in two evaluations in a row.
     """
     file, description, arrays = read_policy(path, which)
     try:

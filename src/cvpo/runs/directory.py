@@ -81,7 +81,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: str | Path) -> RunDirectory:
-        """A run that is there already, to be resumed. Warns if it was begun with other versions."""
+        """A run that is there already, to be resumed. Warns if it was started with other versions."""
         path = Path(path)
         then = read_config(path)["provenance"].get("versions", {})
         changes = [
@@ -89,8 +89,8 @@ class RunDirectory:
         ]
         if changes:
             warnings.warn(
-                f"{path} was begun with other versions ({', '.join(changes)}): its results may differ from those of a "
-                "run that was never stopped",
+                f"{path} was started with other versions ({', '.join(changes)}): its results may differ from those of "
+                "a run that was never stopped",
                 stacklevel=2,
             )
         return cls(path, _lock(path))

@@ -74,20 +74,26 @@ def train(
 ) -> Run:
     """Train a policy and return its run.
 
-    env: a task's name ("Point-Goal"), a Gymnasium id, `cvpo.remote(...)`, a callable that makes an environment or a
-        vector environment, or a vector environment itself, which has its own number of environments.
-    steps: environment steps in all, rounded up to whole epochs.
-    cost_limit: expected cost per episode to stay below, one number for each constraint; a built-in task has its own.
-    run_dir: where the run is written; runs/ENV/ALGORITHM/seed-N if not given.
-    resume: go on from the run directory's newest checkpoint; starts anew if there is none.
-    overwrite: delete a run that is in the directory already.
-    config: settings over those of the preset, as a dict or as the algorithm's whole Config.
-    wandb: the name of a Weights & Biases project to log to as well.
-    init_from: a run whose policy, critics and normaliser this one starts with; its limits may be others.
-    init_replay: start with that run's replay, too.
-    demonstrations: an npz file of steps that fills the replay before the first step (docs/deployment.md).
-    on_epoch: called with each epoch's metrics once they are saved; "stop" ends the run.
-    name: what the run directory and the report call the environment, if other than it calls itself.
+    Args:
+        env: a task's name ("Point-Goal"), a Gymnasium id, `cvpo.remote(...)`, a callable that makes an environment or a
+            vector environment, or a vector environment itself, which has its own number of environments.
+        algorithm: the method, such as "cvpo" or "sac-lag"; the command `cvpo algorithms` lists all.
+        steps: environment steps in total, rounded up to whole epochs.
+        seed: of everything random.
+        cost_limit: limit on the expected cost of an episode, one number per constraint. A built-in task has its own.
+        run_dir: where the run is written. By default runs/ENV/ALGORITHM/seed-N.
+        resume: continue from the newest checkpoint in the run directory; start a new run if there is none.
+        overwrite: delete a run that is already in the directory.
+        preset: named settings to start from: "default" or "paper".
+        config: settings that override the preset, as a dict or as the algorithm's whole Config.
+        quiet: print nothing.
+        tensorboard: write TensorBoard events too.
+        wandb: the name of a Weights & Biases project to log to as well.
+        name: what to call the environment in the run directory and in reports, if its own name will not do.
+        init_from: a run of the same method to take the policy, critics and observation scale from. Limits may differ.
+        init_replay: start with that run's replay too.
+        demonstrations: an npz file of steps that fills the replay before the first step (docs/deployment.md).
+        on_epoch: called with each epoch's metrics once they are saved. If it returns "stop", the run ends.
     """
     entry = lookup(algorithm)
     env = as_source(env)

@@ -70,6 +70,8 @@ class Config(CriticConfig):
     """Learning rate of the multipliers that keep the policy inside its trust region; it acts on their logarithm."""
     max_dual: float = setting(30.0, "policy")
     """Upper bound of these multipliers."""
+    max_dual_scale: float | None = setting(None, "policy")
+    """Upper bound of the one that holds the covariance, if it is another."""
     enforce_trust_region: bool = setting(False, "policy")
     """Step back towards the old policy whenever the M-step leaves its trust region."""
     policy_polyak: float = setting(0.95, "policy")
@@ -94,8 +96,9 @@ class Config(CriticConfig):
         require_between(self, 0.0, 1.0, "safety_margin", "cost_smoothing", "limit_decay", "policy_polyak")
         if self.min_scale >= self.initial_scale:
             raise BadValue(f"min_scale must be below initial_scale = {self.initial_scale}, got {self.min_scale}")
-        if self.max_gradient_norm is not None:
-            require_positive(self, "max_gradient_norm")
+        for name in ("max_gradient_norm", "max_dual_scale"):
+            if getattr(self, name) is not None:
+                require_positive(self, name)
         require_constraint(self)
         if self.per_state and self.cost_signal == "measured":
             raise BadValue("per_state needs cost_signal critic: a measured cost is one of the batch, not of a state")
