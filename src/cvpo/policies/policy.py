@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cvpo.envs.sources import EnvSource, as_source
-from cvpo.envs.spaces import flatten
+from cvpo.envs.spaces import flatten, size_of
 from cvpo.errors import BadValue
 from cvpo.policies.actor import Actor
 from cvpo.policies.files import Which, read_policy
@@ -70,6 +70,21 @@ def load(path: str | Path, which: Which = "newest") -> Policy:
     """
     file, description, arrays = read_policy(path, which)
     try:
-        return Policy(description, arrays)
-    except (KeyError, TypeError, ValueError) as error:
+        policy = Policy(description, arrays)
+        _try_out(policy)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, MemoryError) as error:
         raise BadFile(f"{file} holds no policy that can act: {type(error).__name__} {error}") from error
+    return policy
+
+
+def _try_out(policy: Policy) -> None:
+    """One action, so that whatever is wrong with a file from anybody shows before it is used."""
+    size = policy.description["observation"]["size"]
+    if size != size_of(policy.description["observation"]["layout"]):
+        raise ValueError(f"its observations have {size} numbers, and not as many in their layout")
+    with np.errstate(all="ignore"):
+        for deterministic in (True, False):
+            action = policy.actor.own_units(policy.act(np.zeros(size, np.float32), deterministic))
+            if not np.isfinite(action).all():
+                raise ValueError(f"it acts with {action}")
+    policy.seed(0)

@@ -28,6 +28,7 @@ from cvpo.presets import make_config
 from cvpo.runs.atomic import write_text
 from cvpo.runs.directory import CONFIG, ERROR, TENSORBOARD, RunDirectory, RunDirectoryError, read_config, read_metrics
 from cvpo.runs.sinks import Sink, TensorBoardSink, WandbSink, check_sinks
+from cvpo.runs.strict_json import BadFile
 from cvpo.tasks.table import find_task
 from cvpo.training import compute, messages
 from cvpo.training.display import Display
@@ -169,6 +170,9 @@ def train(
 _MAY_DIFFER = ("steps", "preset", "compute_threads", "config", "spec", *Sources._fields)
 
 
+_MOST_THREADS = 4096  # a run from anybody must not start as many as it likes
+
+
 def check_numbers(steps: Any, seed: Any) -> tuple[int, int]:
     """Both as Python's integers; refuses what is none."""
     return whole_number("steps", steps, 1), whole_number("seed", seed, 0)
@@ -176,7 +180,12 @@ def check_numbers(steps: Any, seed: Any) -> tuple[int, int]:
 
 def begun_with(path: Path) -> int | None:
     """The compute threads of the run in a directory; None if it has no run, or one that does not say."""
-    return read_config(path).get("compute_threads") if (path / CONFIG).exists() else None
+    if not (path / CONFIG).exists():
+        return None
+    threads = read_config(path).get("compute_threads")
+    if threads is not None and not (type(threads) is int and 1 <= threads <= _MOST_THREADS):
+        raise BadFile(f"'compute_threads' in {path / CONFIG} must be from 1 to {_MOST_THREADS}, got {threads!r}")
+    return threads
 
 
 @contextlib.contextmanager

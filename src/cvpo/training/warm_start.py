@@ -11,7 +11,8 @@ import numpy as np
 from cvpo.algorithms.base import Spec, State, Transition
 from cvpo.errors import BadValue
 from cvpo.runs.checkpoint import Checkpoint, CheckpointStore
-from cvpo.runs.directory import read_config
+from cvpo.runs.directory import CONFIG, read_config
+from cvpo.runs.strict_json import require_fields
 from cvpo.training import replay
 
 # What belongs to a run and not to what it has learned: controllers of the cost, which has another limit perhaps,
@@ -22,6 +23,10 @@ _OF_THE_RUN = ("cost_control", "penalty", "memory", "updates", "policy_info")
 def read_source(run: str | Path, algorithm: str, spec: Spec, fresh: State) -> Checkpoint:
     """The newest checkpoint of a run that has learned the same thing; refuses another, and says why."""
     saved = read_config(run)
+    file = Path(run) / CONFIG
+    require_fields(saved, {"spec": dict}, file)
+    require_fields(saved["spec"], {"obs_size": int, "action_size": int, "discrete": bool}, f"the spec of {file}")
+    require_fields(saved["config"], {"normalize_observations": bool, "envs": int}, f"the settings of {file}")
     theirs = {
         "algorithm": (saved["algorithm"], algorithm),
         "observations": (saved["spec"]["obs_size"], spec.obs_size),
