@@ -58,7 +58,7 @@ BAD = {
     "version of tomorrow": (changed("policy_version", to=99), "written by another version of cvpo"),
     "weights NaN": (with_array("actor/mean/bias", np.full(3, np.nan, np.float32)), "NaN or infinite"),
     "weights that overflow": (with_array("actor/mean/bias", np.full(3, 3e38, np.float32)), None),
-    "weights of another size": (with_array("actor/mean/weight", np.zeros((3, 3), np.float32)), "that can act: ValueError"),
+    "weights of another size": (with_array("actor/mean/weight", np.zeros((3, 3), np.float32)), "can act: ValueError"),
     "weights missing": (with_array("actor/mean/weight", None), "no policy that can act: KeyError 'actor/mean/weight'"),
     "3,000 layers": (very_deep, "arrays; at most 1,000 are read"),
 }  # fmt: skip

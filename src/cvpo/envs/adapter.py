@@ -21,7 +21,7 @@ from cvpo.envs.sources import EnvSource, Remote, as_source, check_known, for_wor
 from cvpo.envs.spaces import ObservationSpec, size_of
 from cvpo.envs.vector import VectorCopies
 from cvpo.envs.workers import WorkerCopies
-from cvpo.tasks.table import find_task
+from cvpo.tasks.registry import find_task
 
 
 class Environments:

@@ -19,7 +19,7 @@ from cvpo.envs.errors import BadEnvironment
 from cvpo.envs.worker.make import find_maker, make
 from cvpo.envs.worker.problem import Problem, short
 from cvpo.runs.trust import REMOTE
-from cvpo.tasks.table import TASKS, find_task
+from cvpo.tasks.registry import TASKS, find_task
 
 
 @dataclass(frozen=True)

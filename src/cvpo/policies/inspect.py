@@ -125,7 +125,7 @@ def _film_worst(
 def _floor(source: EnvSource, found: Violations) -> list[Any]:
     """What lies on the floor of a built-in task, drawn under the heat map."""
     from cvpo.envs.sources import make_plain
-    from cvpo.tasks.table import find_task
+    from cvpo.tasks.registry import find_task
 
     if found.places is None or not find_task(source):
         return []

@@ -16,7 +16,7 @@ from cvpo.policies.files import Which
 from cvpo.policies.policy import Policy, load
 from cvpo.runs.directory import VIDEOS
 from cvpo.tasks.drawing.film import write_film
-from cvpo.tasks.table import find_task
+from cvpo.tasks.registry import find_task
 
 
 def render(

@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 from cvpo.errors import BadValue
 from cvpo.tasks.drawing.pictures import Painter
 from cvpo.tasks.generators import make_generator, pack_generator, unpack_generator
-from cvpo.tasks.table import Task, as_task
+from cvpo.tasks.registry import Task, as_task
 from cvpo.tasks.worlds import draws_as_safety_gym, make_world
 
 _PLACES = ("fixed", "random")

@@ -29,7 +29,7 @@ from cvpo.runs.atomic import write_text
 from cvpo.runs.directory import CONFIG, ERROR, TENSORBOARD, RunDirectory, RunDirectoryError, read_config, read_metrics
 from cvpo.runs.sinks import Sink, TensorBoardSink, WandbSink, check_sinks
 from cvpo.runs.strict_json import BadFile
-from cvpo.tasks.table import find_task
+from cvpo.tasks.registry import find_task
 from cvpo.training import compute, messages
 from cvpo.training.display import Display
 from cvpo.training.interrupts import TrainingInterrupts

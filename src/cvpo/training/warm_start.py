@@ -11,9 +11,10 @@ import numpy as np
 from cvpo.algorithms.base import Spec, State, Transition
 from cvpo.errors import BadValue
 from cvpo.runs.checkpoint import Checkpoint, CheckpointStore
-from cvpo.runs.directory import CONFIG, read_config
+from cvpo.runs.directory import CHECKPOINTS, CONFIG, read_config
 from cvpo.runs.strict_json import require_fields
 from cvpo.training import replay
+from cvpo.training.learners import learner_identity
 
 # What belongs to a run and not to what it has learned: controllers of the cost, which has another limit perhaps,
 # optimisers of the on-policy methods with their multipliers, counters.
@@ -39,13 +40,10 @@ def read_source(run: str | Path, algorithm: str, spec: Spec, fresh: State) -> Ch
     if differing:
         raise BadValue(f"a run cannot start from {run}: {'; '.join(differing)}")
     envs = int(saved["config"]["envs"])
-    identity = {
-        "algorithm": algorithm, "obs_size": spec.obs_size, "action_size": spec.action_size,
-        "discrete": spec.discrete, "constraints": spec.num_costs, "envs": envs,
-    }  # fmt: skip
+    identity = learner_identity(algorithm, spec, envs)
     # its replay may be of another size than this run's
     template = replay.segment(Spec(**{**saved["spec"], "cost_limits": tuple(saved["cost_limit"])}), envs)
-    checkpoint = CheckpointStore(Path(run) / "checkpoints", identity).load(fresh, template)
+    checkpoint = CheckpointStore(Path(run) / CHECKPOINTS, identity).load(fresh, template)
     if checkpoint is None:
         raise BadValue(f"a run cannot start from {run}: it has no checkpoint, only a run that keeps them can be one")
     return checkpoint
