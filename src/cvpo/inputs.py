@@ -11,12 +11,12 @@ from typing import Any
 
 from cvpo.errors import BadValue
 
-MOST = 2**63 - 1  # what arrays and generators of random numbers take
+LARGEST = 2**63 - 1  # that arrays and generators of random numbers take
 _SUFFIXES = {"": 1, "k": 10**3, "m": 10**6}
 _NUMBER = re.compile(r"([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[+-]?\d{1,2})?)([km]?)", re.IGNORECASE)
 
 
-def whole_number(name: str, value: Any, least: int | None = None) -> int:
+def whole_number(name: str, value: Any, least: int | None = None, most: int | None = None) -> int:
     """`value` as a Python int: an int, one of NumPy's, or a float without a fraction, such as 1e6.
 
     Anything else, text and booleans among it, is refused with a message that names the setting.
@@ -27,8 +27,8 @@ def whole_number(name: str, value: Any, least: int | None = None) -> int:
         raise BadValue(f"{name} must be a whole number, got {value!r}")
     if least is not None and value < least:
         raise BadValue(f"{name} must be >= {least}, got {reprlib.repr(int(value))}")
-    if value > MOST:
-        raise BadValue(f"{name} must be <= {MOST}, got {reprlib.repr(int(value))}")
+    if most is not None and value > most:
+        raise BadValue(f"{name} must be <= {most}, got {reprlib.repr(int(value))}")
     return int(value)
 
 

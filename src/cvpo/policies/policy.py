@@ -10,6 +10,7 @@ import numpy as np
 from cvpo.envs.sources import EnvSource, as_source
 from cvpo.envs.spaces import flatten, size_of
 from cvpo.errors import BadValue
+from cvpo.inputs import LARGEST, whole_number
 from cvpo.policies.actor import Actor
 from cvpo.policies.files import Which, read_policy
 from cvpo.runs.array_file import Arrays
@@ -41,7 +42,7 @@ class Policy:
 
     def seed(self, seed: int) -> None:
         """Restart the random draws of `deterministic=False` from this seed."""
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(whole_number("seed", seed, 0, LARGEST))
 
     @property
     def trained(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from cvpo.envs.sources import EnvSource, make_plain
 from cvpo.errors import BadValue
-from cvpo.inputs import whole_number
+from cvpo.inputs import LARGEST, whole_number
 from cvpo.policies.files import Which
 from cvpo.policies.policy import Policy, load
 from cvpo.runs.directory import VIDEOS
@@ -44,7 +44,7 @@ def render(
         which: the "newest" policy of the run, or its "best" one within the limit.
         trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
     """
-    policy, seed = load(run, which), whole_number("seed", seed, 0)
+    policy, seed = load(run, which), whole_number("seed", seed, 0, LARGEST)
     output = Path(output) if output is not None else Path(run) / VIDEOS / "episode.mp4"
     output.parent.mkdir(parents=True, exist_ok=True)
     source = env if env is not None else policy.trained_on(trust)

@@ -21,7 +21,7 @@ from cvpo.algorithms.registry import build, lookup
 from cvpo.envs.adapter import Environments
 from cvpo.envs.sources import EnvSource, as_source, check_known
 from cvpo.errors import BadValue
-from cvpo.inputs import whole_number
+from cvpo.inputs import LARGEST, whole_number
 from cvpo.policies.files import Which
 from cvpo.policies.policy import Policy, load
 from cvpo.presets import make_config
@@ -175,7 +175,7 @@ _MOST_THREADS = 4096  # a run from anybody must not start as many as it likes
 
 def check_numbers(steps: Any, seed: Any) -> tuple[int, int]:
     """Both as Python's integers; refuses what is none."""
-    return whole_number("steps", steps, 1), whole_number("seed", seed, 0)
+    return whole_number("steps", steps, 1, LARGEST), whole_number("seed", seed, 0, LARGEST)
 
 
 def begun_with(path: Path) -> int | None:
