@@ -58,6 +58,8 @@ class Logging:
     """Write TensorBoard events too (extra: tensorboard)."""
     wandb: Annotated[str | None, optional("PROJECT")] = None
     """Log to this Weights & Biases project too (extra: wandb)."""
+    watch: Switch = False
+    """Show the report's page of this run while it goes on: in the browser, or at the address that is printed."""
 
 
 def train() -> None:
@@ -102,6 +104,7 @@ def train_command(arguments: Sequence[str]) -> Callable[..., None]:
             quiet=logging.quiet,
             tensorboard=logging.tensorboard,
             wandb=logging.wandb,
+            watch=logging.watch,
             init_from=options.init_from,
             init_replay=options.init_replay,
             demonstrations=options.demonstrations,

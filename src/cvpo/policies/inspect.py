@@ -15,6 +15,7 @@ from cvpo.policies.files import Which
 from cvpo.policies.policy import Policy, load
 from cvpo.policies.render import replay
 from cvpo.policies.violations import Violations, draw_violations
+from cvpo.runs.directory import INSPECT
 from cvpo.runs.strict_json import to_json
 
 
@@ -81,7 +82,7 @@ def inspect(
     if episodes < 1 or films < 0:
         raise BadValue(f"episodes must be >= 1 and films >= 0, got {episodes} and {films}")
     policy = load(run, which)
-    folder = Path(output) if output is not None else Path(run) / "inspect"
+    folder = Path(output) if output is not None else Path(run) / INSPECT
     source = env if env is not None else policy.trained_on(trust)
     policy.seed(seed)
     seeds = episode_seeds(seed, episodes)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cvpo.envs.sources import EnvSource, as_source
-from cvpo.envs.spaces import flatten, size_of
+from cvpo.envs.spaces import flatten, images_of, numbers_in, size_of
 from cvpo.errors import BadValue
 from cvpo.inputs import LARGEST, whole_number
 from cvpo.policies.actor import Actor
@@ -32,7 +32,7 @@ class Policy:
 
     def __call__(self, observation: Any, deterministic: bool = True) -> np.ndarray:
         flat, _ = flatten(self._layout, observation)
-        if not np.isfinite(flat).all():
+        if not np.isfinite(numbers_in(self._layout, flat)).all():
             raise BadValue(f"observation must be finite, got {observation}")
         return self.actor.own_units(self.act(flat, deterministic))
 
@@ -79,13 +79,14 @@ def load(path: str | Path, which: Which = "newest") -> Policy:
 
 
 def _try_out(policy: Policy) -> None:
-    """One action, so that whatever is wrong with a file from anybody shows before it is used."""
-    size = policy.description["observation"]["size"]
-    if size != size_of(policy.description["observation"]["layout"]):
-        raise ValueError(f"its observations have {size} numbers, and not as many in their layout")
+    """One action of each kind, so that whatever is wrong with a file from anybody shows before it is used."""
+    size, layout = policy.description["observation"]["size"], policy.description["observation"]["layout"]
+    if size != size_of(layout):
+        raise ValueError(f"its observations have size {size}, and another one by their layout")
+    observation = np.zeros(size, np.uint8 if images_of(layout) else np.float32)
     with np.errstate(all="ignore"):
         for deterministic in (True, False):
-            action = policy.actor.own_units(policy.act(np.zeros(size, np.float32), deterministic))
+            action = policy.actor.own_units(policy.act(observation, deterministic))
             if not np.isfinite(action).all():
                 raise ValueError(f"it acts with {action}")
     policy.seed(0)

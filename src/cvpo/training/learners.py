@@ -174,16 +174,3 @@ class OffPolicyLearner(Learner):
             return state, total.plus(metrics)
 
         return jax.lax.fori_loop(start, stop, body, carry)
-
-
-def learner_identity(algorithm: str, spec: Spec, envs: int) -> dict[str, Any]:
-    """What a checkpoint must have been written for to fit a run."""
-    return {
-        "algorithm": algorithm,
-        "obs_size": spec.obs_size,
-        "action_size": spec.action_size,
-        "discrete": spec.discrete,
-        "choices": list(spec.choices),
-        "constraints": spec.num_costs,
-        "envs": envs,
-    }

@@ -72,6 +72,7 @@ def train(
     init_replay: bool = False,
     demonstrations: str | Path | None = None,
     on_epoch: OnEpoch | None = None,
+    watch: bool = False,
 ) -> Run:
     """Train a policy and return its run.
 
@@ -95,6 +96,7 @@ def train(
         init_replay: start with that run's replay too.
         demonstrations: an npz file of steps that fills the replay before the first step (docs/deployment.md).
         on_epoch: called with each epoch's metrics once they are saved. If it returns "stop", the run ends.
+        watch: serve the report's page of the run while it goes on, and open it in the browser if there is one.
     """
     entry = lookup(algorithm)
     env = as_source(env)
@@ -103,7 +105,7 @@ def train(
     if type(settings) is not entry.config:
         ours, theirs = (f"{kind.__module__}.{kind.__qualname__}" for kind in (entry.config, type(settings)))
         raise BadValue(f"{algorithm} takes {ours}, got {theirs}")
-    if settings.python is None:  # another interpreter knows others
+    if settings.python is None and settings.envs_on_ray is None:  # another interpreter or machine knows others
         check_known(env)
     limits = resolve_limits(env, algorithm, cost_limit)
     make_environments = environment_maker(env, settings, limits, name)
@@ -126,6 +128,7 @@ def train(
             limits,
             environments.episode_length,
             environments.choices,
+            environments.images,
         )
         epochs = epochs_of(steps, spec.episode_length * settings.envs)
         built = build(algorithm, settings, spec)
@@ -148,11 +151,16 @@ def train(
             "preset": preset or "default",
             "compute_threads": threads,
             **sources.described(),
+            "changed": changed_settings(settings, make_config(algorithm, preset)),
             "config": dataclasses.asdict(settings),
             "spec": dataclasses.asdict(spec),
         }
         interrupts.check()
-        with open_run(path, description, resume, overwrite) as directory, keeping_errors(path):
+        with (
+            open_run(path, description, resume, overwrite) as directory,
+            keeping_errors(path),
+            live_page(path, display.message) if watch else contextlib.nullcontext(),
+        ):
             display.last_word = messages.resume_hint(path, environments.source)
             if warning := messages.flattened_images(environments.observation):
                 display.message(warning)
@@ -167,7 +175,13 @@ def train(
 
 
 # between a run and what resumes it
-_MAY_DIFFER = ("steps", "preset", "compute_threads", "config", "spec", *Sources._fields)
+_MAY_DIFFER = ("steps", "preset", "compute_threads", "changed", "config", "spec", "envs_on_ray", *Sources._fields)
+
+
+def changed_settings(settings: LoopConfig, preset: LoopConfig) -> dict[str, Any]:
+    """The settings that are not the preset's, with the values that they have there."""
+    here, there = dataclasses.asdict(settings), dataclasses.asdict(preset)
+    return {name: there[name] for name in here if here[name] != there[name]}
 
 
 _MOST_THREADS = 4096  # a run from anybody must not start as many as it likes
@@ -198,6 +212,12 @@ def keeping_errors(path: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):  # a full disk may be the error
             write_text(path / ERROR, traceback.format_exc())
         raise
+
+
+def live_page(path: Path, say: Callable[[str], None]) -> contextlib.AbstractContextManager[None]:
+    from cvpo.report.opening import shown_live  # with matplotlib, for which nobody else should wait
+
+    return shown_live(path, say)
 
 
 def resolve_limits(env: EnvSource, algorithm: str, cost_limit: float | Sequence[float] | None) -> tuple[float, ...]:
@@ -235,6 +255,7 @@ def environment_maker(
         python=settings.python,
         timeout=settings.env_timeout,
         name=name,
+        ray=settings.envs_on_ray,
     )
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from cvpo.envs.on_ray import import_ray
 from cvpo.errors import BadValue, Unavailable
 from cvpo.experiments.backends.mirror import Changes, apply_changes, collect_changes
 from cvpo.experiments.backends.worker_process import WorkerProcess
@@ -183,11 +184,3 @@ def join(ray: Any, address: str) -> None:
             f"cannot join the Ray cluster {address}: {' '.join(str(error).split())}. It must be running (ray start), "
             "and this machine must have its token; docs/experiments.md has the commands"
         ) from error
-
-
-def import_ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise Unavailable("Ray needs an extra, cvpo[ray]; in a clone: pip install '.[ray]'") from error
-    return ray
