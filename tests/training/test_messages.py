@@ -51,7 +51,7 @@ def test_several_costs_and_one_without_a_limit():
 @pytest.mark.parametrize(
     ("layout", "images"),
     [
-        ({"image": [84, 84, 3]}, True),
+        ({"image": [84, 84, 3]}, False),  # a convolutional network sees it
         ({"box": [84, 84, 3]}, True),
         ({"box": [3, 64, 64]}, True),
         ({"box": [32, 32]}, True),

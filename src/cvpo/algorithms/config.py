@@ -53,6 +53,8 @@ class LoopConfig:
     """Threads that step the built-in tasks."""
     python: str | None = setting(None, "environment")
     """Run the environments with this Python interpreter. It needs only NumPy and the environment's own packages."""
+    envs_on_ray: str | None = setting(None, "environment")
+    """Run the environments as actors of the Ray cluster at this address, "auto" or host:port (extra: ray)."""
     env_timeout: float | None = setting(None, "environment")
     """Seconds to wait for an environment's answer. Default: 300 if it runs in a process, otherwise no limit."""
     hidden: tuple[int, ...] = setting((256, 256), "training")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cvpo.envs.sources import EnvSource, as_source
-from cvpo.envs.spaces import flatten
+from cvpo.envs.spaces import flatten, numbers_in
 from cvpo.errors import BadValue
 from cvpo.policies.actor import Actor
 from cvpo.policies.files import Which, read_policy
@@ -31,7 +31,7 @@ class Policy:
 
     def __call__(self, observation: Any, deterministic: bool = True) -> np.ndarray:
         flat, _ = flatten(self._layout, observation)
-        if not np.isfinite(flat).all():
+        if not np.isfinite(numbers_in(self._layout, flat)).all():
             raise BadValue(f"observation must be finite, got {observation}")
         return self.actor.own_units(self.act(flat, deterministic))
 

@@ -10,7 +10,7 @@ from typing import Any
 from cvpo.report.load import RunRecord
 
 # Settings that say how a run is executed or observed, not what it learns.
-_IRRELEVANT = frozenset({"threads", "processes", "eval_every", "eval_episodes"})
+_IRRELEVANT = frozenset({"threads", "processes", "python", "envs_on_ray", "env_timeout", "eval_every", "eval_episodes"})
 _WORDS: dict[tuple[str, Any], str] = {
     ("kl_constraint", True): "",
     ("kl_constraint", False): "no KL",

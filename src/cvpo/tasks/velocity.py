@@ -67,8 +67,9 @@ class Velocity:
             physics.qpos[env] = qpos
             if self._watched:
                 watched = self._watched[env]
-                mujoco.mj_resetData(physics.model, watched.data)
-                physics.load(env, watched.data)
+                watched.load(physics, env)
+                # no forces are felt at the start, and a forward pass leaves the old ones
+                watched.data.cfrc_ext[:] = 0.0
                 mujoco.mj_forward(physics.model, watched.data)
                 watched.look(self._place[env], self._felt[env])
         if not self._watched:
@@ -140,11 +141,11 @@ class Velocity:
     def _last_substep(self) -> None:
         model, physics = self.physics.model, self.physics
         for env, watched in enumerate(self._watched):
-            physics.load(env, watched.data)
+            watched.load(physics, env)
             mujoco.mj_step(model, watched.data)
             if self.runner.inner:
                 mujoco.mj_rnePostConstraint(model, watched.data)
-            physics.store(env, watched.data)
+            watched.store(physics, env)
             watched.look(self._place[env], self._felt[env])
 
     def _fallen(self) -> np.ndarray:
@@ -172,11 +173,23 @@ class _Watched:
     def __init__(self, runner: Runner, model: mujoco.MjModel):
         self.data = data = mujoco.MjData(model)
         # to ask the data for its arrays takes longer than to read them
+        self._qpos, self._qvel, self._controls = data.qpos, data.qvel, data.ctrl
         self._torso, self._centres = data.xpos[1, :2], data.xipos[:, :2]
         self._mass, self._total_mass = model.body_mass.copy(), model.body_mass.sum()
         self._by_mass = runner.place == "mass"
         arrays = (data.cinert, data.cvel, data.qfrc_actuator, data.cfrc_ext) if runner.inner else ()
         self._inner = [array.reshape(-1) for array in arrays]
+
+    def load(self, physics: Physics, env: int) -> None:
+        """Take over the state and the last controls of the simulation `env`: these robots have nothing else."""
+        self.data.time = physics.state[env, 0]
+        self._qpos[:], self._qvel[:] = physics.qpos[env], physics.qvel[env]
+        self._controls[:] = physics.controls[env, -1]
+
+    def store(self, physics: Physics, env: int) -> None:
+        """Give the state back."""
+        physics.state[env, 0] = self.data.time
+        physics.qpos[env], physics.qvel[env] = self._qpos, self._qvel
 
     def look(self, place: np.ndarray, felt: np.ndarray) -> None:
         """Write where the robot is [2], and the inertias, velocities and forces of its bodies if they are seen."""

@@ -63,13 +63,11 @@ def flattened_images(layout: Mapping[str, Any]) -> str | None:
         return None
     return (
         f"observations of shape {' and '.join(map(str, shapes))} look like images: they are flattened, and plain "
-        "networks learn little from pixels. Give the policy features instead, if you can"
+        "networks learn little from pixels. Give images as uint8, which a convolutional network sees"
     )
 
 
 def _image_shapes(layout: Mapping[str, Any]) -> list[Sequence[int]]:
-    if "image" in layout:  # bytes with three axes
-        return [tuple(layout["image"])]
     if "box" in layout:
         shape = tuple(layout["box"])
         # height and width, with the channels before or after them, or none

@@ -104,7 +104,7 @@ def train(
     if type(settings) is not entry.config:
         ours, theirs = (f"{kind.__module__}.{kind.__qualname__}" for kind in (entry.config, type(settings)))
         raise BadValue(f"{algorithm} takes {ours}, got {theirs}")
-    if settings.python is None:  # another interpreter knows others
+    if settings.python is None and settings.envs_on_ray is None:  # another interpreter or machine knows others
         check_known(env)
     limits = resolve_limits(env, algorithm, cost_limit)
     make_environments = environment_maker(env, settings, limits, name)
@@ -127,6 +127,7 @@ def train(
             limits,
             environments.episode_length,
             environments.choices,
+            environments.images,
         )
         epochs = epochs_of(steps, spec.episode_length * settings.envs)
         built = build(algorithm, settings, spec)
@@ -173,7 +174,7 @@ def train(
 
 
 # between a run and what resumes it
-_MAY_DIFFER = ("steps", "preset", "compute_threads", "changed", "config", "spec", *Sources._fields)
+_MAY_DIFFER = ("steps", "preset", "compute_threads", "changed", "config", "spec", "envs_on_ray", *Sources._fields)
 
 
 def changed_settings(settings: LoopConfig, preset: LoopConfig) -> dict[str, Any]:
@@ -245,6 +246,7 @@ def environment_maker(
         python=settings.python,
         timeout=settings.env_timeout,
         name=name,
+        ray=settings.envs_on_ray,
     )
 
 

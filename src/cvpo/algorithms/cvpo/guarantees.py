@@ -74,7 +74,7 @@ def describe(config: Config, spec: Spec) -> str:
     )
     if config.enforce_trust_region:
         return line
-    return f"{line}; multipliers alone let some M-steps leave their trust region, see mstep/outside"
+    return f"{line}; multipliers hold the KL at its bound only on average, see mstep/outside"
 
 
 def describe_trust_regions(kl_mean: float, kl_scale: float, kl_estep: float, *, gaussian: bool) -> str:
