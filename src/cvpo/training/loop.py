@@ -32,7 +32,7 @@ from cvpo.training import messages, own_data
 from cvpo.training.display import COMPILING, Display
 from cvpo.training.interrupts import Interrupted, Interrupts
 from cvpo.training.learners import Learner
-from cvpo.training.warm_start import warm_state
+from cvpo.training.warm_start import learner_identity, warm_state
 
 # Streams of environment seeds, so that training and evaluation never share one.
 TRAIN, EVALUATE = 0, 1
@@ -279,16 +279,3 @@ def asks_to_stop(answer: str | None) -> bool:
 def epochs_of(steps: int, epoch_steps: int) -> int:
     """Whole epochs that so many steps take."""
     return math.ceil(steps / epoch_steps)
-
-
-def learner_identity(algorithm: str, spec: Spec, envs: int) -> dict[str, Any]:
-    """What a checkpoint must have been written for to fit a run."""
-    return {
-        "algorithm": algorithm,
-        "obs_size": spec.obs_size,
-        "action_size": spec.action_size,
-        "discrete": spec.discrete,
-        "choices": list(spec.choices),
-        "constraints": spec.num_costs,
-        "envs": envs,
-    }

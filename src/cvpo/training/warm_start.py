@@ -11,7 +11,8 @@ import numpy as np
 from cvpo.algorithms.base import Spec, State, Transition
 from cvpo.errors import BadValue
 from cvpo.runs.checkpoint import Checkpoint, CheckpointStore
-from cvpo.runs.directory import CHECKPOINTS, read_config
+from cvpo.runs.directory import CHECKPOINTS, CONFIG, read_config
+from cvpo.runs.strict_json import require_fields
 from cvpo.training import replay
 
 # What belongs to a run and not to what it has learned: controllers of the cost, which has another limit perhaps,
@@ -19,9 +20,26 @@ from cvpo.training import replay
 _OF_THE_RUN = ("cost_control", "penalty", "memory", "updates", "policy_info")
 
 
+def learner_identity(algorithm: str, spec: Spec, envs: int) -> dict[str, Any]:
+    """What a checkpoint must have been written for to fit a run."""
+    return {
+        "algorithm": algorithm,
+        "obs_size": spec.obs_size,
+        "action_size": spec.action_size,
+        "discrete": spec.discrete,
+        "choices": list(spec.choices),
+        "constraints": spec.num_costs,
+        "envs": envs,
+    }
+
+
 def read_source(run: str | Path, algorithm: str, spec: Spec, fresh: State) -> Checkpoint:
     """The newest checkpoint of a run that has learned the same thing; refuses another, and says why."""
     saved = read_config(run)
+    file = Path(run) / CONFIG
+    require_fields(saved, {"spec": dict}, file)
+    require_fields(saved["spec"], {"obs_size": int, "action_size": int, "discrete": bool}, f"the spec of {file}")
+    require_fields(saved["config"], {"normalize_observations": bool, "envs": int}, f"the settings of {file}")
     theirs = {
         "algorithm": (saved["algorithm"], algorithm),
         "observations": (saved["spec"]["obs_size"], spec.obs_size),
@@ -35,13 +53,9 @@ def read_source(run: str | Path, algorithm: str, spec: Spec, fresh: State) -> Ch
     if differing:
         raise BadValue(f"a run cannot start from {run}: {'; '.join(differing)}")
     envs = int(saved["config"]["envs"])
-    identity = {
-        "algorithm": algorithm, "obs_size": spec.obs_size, "action_size": spec.action_size,
-        "discrete": spec.discrete, "constraints": spec.num_costs, "envs": envs,
-    }  # fmt: skip
     # its replay may be of another size than this run's
     template = replay.segment(Spec(**{**saved["spec"], "cost_limits": tuple(saved["cost_limit"])}), envs)
-    checkpoint = CheckpointStore(Path(run) / CHECKPOINTS, identity).load(fresh, template)
+    checkpoint = CheckpointStore(Path(run) / CHECKPOINTS, learner_identity(algorithm, spec, envs)).load(fresh, template)
     if checkpoint is None:
         raise BadValue(f"a run cannot start from {run}: it has no checkpoint, only a run that keeps them can be one")
     return checkpoint
