@@ -49,7 +49,7 @@ class Config(CriticConfig):
     kl_estep: float = setting(0.1, "policy")
     """Bound ε₂ on KL(q ‖ old policy) in the E-step."""
     dual_batches: int = setting(8, "policy")
-    """Batches of states that the E-step's dual is solved over: the newest and those before it."""
+    """Batches of states that the E-step's dual is solved over, once in as many updates."""
     per_state: bool = setting(False, "policy")
     """Solve one dual problem for each state instead of one for the batch; needs cost_signal critic."""
 
