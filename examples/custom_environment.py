@@ -1,7 +1,7 @@
-"""Your own environment: a Gymnasium environment that puts a cost in info["cost"] is all it takes.
+"""Your own environment: any Gymnasium environment that puts a cost in info["cost"].
 
-A car drives a straight road. It earns the distance it covers, and pays 1 for every step above the speed limit. The
-same learner is run twice: allowed to speed in 5 of 50 steps, and allowed anything.
+A car drives along a straight road. It earns the distance it covers, and each step above the speed limit costs 1. It is
+trained twice: once allowed to speed in 5 of 50 steps, once without a limit that binds.
 """
 
 import tempfile
@@ -27,12 +27,12 @@ class Road(gym.Env):
         return np.array([self.speed], np.float32), self.speed, False, False, info
 
 
-def main() -> None:
+def main(steps: int = 20_000) -> None:
     settings = {"episode_length": 50, "hidden": (64, 64), "batch_size": 128, "envs": 10, "particles": 16}
     with tempfile.TemporaryDirectory() as directory:
         for limit in (5.0, 50.0):
             run_dir = f"{directory}/limit-{limit:g}"
-            run = cvpo.train(Road, steps=20_000, cost_limit=limit, run_dir=run_dir, config=settings, quiet=True)
+            run = cvpo.train(Road, steps=steps, cost_limit=limit, run_dir=run_dir, config=settings, quiet=True)
             last = run.metrics()[-8:]
             reward = np.mean([epoch["train/reward"] for epoch in last])
             cost = np.mean([epoch["train/cost"] for epoch in last])

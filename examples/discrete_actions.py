@@ -1,7 +1,7 @@
-"""Discrete actions: the E-step weighs every choice, so nothing is sampled.
+"""Discrete actions: the E-step weighs every choice, so it need not sample any.
 
-A machine runs at one of four speeds. Each step earns the speed; speed heats, rest cools, and every step in which the
-machine is too hot costs 1. It starts cool, so a careful operator can use the warmth that is allowed and no more.
+A machine runs at one of four speeds. Each step earns its speed. Speed heats the machine, rest cools it, and every step
+in which it is too hot costs 1. A good policy heats it exactly as often as the limit allows.
 """
 
 import tempfile
@@ -29,12 +29,12 @@ class Machine(gym.Env):
         return np.array([self.heat], np.float32), float(action), False, False, info
 
 
-def main() -> None:
+def main(steps: int = 24_000) -> None:
     settings = {"episode_length": 40, "hidden": (64, 64), "batch_size": 128, "envs": 10}
     with tempfile.TemporaryDirectory() as directory:
         for limit in (4.0, 40.0):
             run_dir = f"{directory}/limit-{limit:g}"
-            run = cvpo.train(Machine, steps=24_000, cost_limit=limit, run_dir=run_dir, config=settings, quiet=True)
+            run = cvpo.train(Machine, steps=steps, cost_limit=limit, run_dir=run_dir, config=settings, quiet=True)
             last = run.metrics()[-10:]
             reward = np.mean([epoch["train/reward"] for epoch in last])
             cost = np.mean([epoch["train/cost"] for epoch in last])

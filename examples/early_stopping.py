@@ -1,6 +1,7 @@
-"""Stop a run when its policy is within the limit and no longer gets better.
+"""Stop a run once its policy is within the limit and no longer improves.
 
-`on_epoch` gets each epoch's metrics once they are saved; "stop" ends the run, which can be resumed like any other.
+`on_epoch` is called with each epoch's metrics once they are saved. If it returns "stop", the run ends; it can be
+resumed like any other.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
-"""A sweep: every combination of tasks, algorithms, settings and seeds, on all cores; then a report on all of them.
+"""A sweep: train every combination of tasks, algorithms, settings and seeds on all cores, then report on all of them.
 
-Stop it at any time: started again, it goes on where it was. The same sweep as a command:
+Stop it at any time. Run it again to continue. The same sweep as a command:
 
     cvpo sweep --tasks Car-Circle --algorithms ppo-lag trpo-lag --seeds 2 --steps 60000 --output runs/sweep
     cvpo report runs/sweep
@@ -10,12 +10,12 @@ from cvpo.experiments import grid, sweep
 from cvpo.report import write_report
 
 
-def main() -> None:
+def main(steps: int = 60_000) -> None:
     specs = grid(
         tasks=["Car-Circle"],
         algorithms=["ppo-lag", "trpo-lag"],
         seeds=range(2),
-        steps=60_000,
+        steps=steps,
         settings={},  # such as {"gae_lambda": [0.9, 0.97]}; --set gae_lambda=0.9,0.97
     )
     for run in sweep(specs, "runs/sweep"):

@@ -1,16 +1,16 @@
 """Train CVPO on a built-in task, evaluate it, draw its learning curve.
 
-A race car is to circle fast, and to leave the safe zone in at most 20 of 300 steps. The networks are small so that this
-takes about a minute; the defaults are larger, learn longer and end better.
+A race car should circle fast and leave the safe zone in at most 20 of 300 steps. The networks are small, so this takes
+about a minute. The defaults are larger, take longer and end better.
 """
 
 import cvpo
 from cvpo.report import draw_run
 
 
-def main() -> None:
+def main(steps: int = 90_000) -> None:
     settings = {"hidden": (64, 64), "batch_size": 128, "envs": 10, "eval_every": 5}
-    run = cvpo.train("Car-Circle", steps=90_000, seed=0, run_dir="runs/example", overwrite=True, config=settings)
+    run = cvpo.train("Car-Circle", steps=steps, seed=0, run_dir="runs/example", overwrite=True, config=settings)
 
     last = run.metrics()[-5:]
     reward = sum(epoch["train/reward"] for epoch in last) / len(last)

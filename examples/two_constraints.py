@@ -1,7 +1,7 @@
 """Two constraints at once: info["costs"] holds one cost for each, cost_limit one limit for each.
 
-A drone carries parcels against a gusty wind. Thrust brings it forward and takes energy; height helps it against the
-wind and makes noise. Each step costs the squares of the two. What one limit forbids, the other cannot make up for.
+A drone flies against a gusty wind. Thrust moves it forward and takes energy. Height shelters it from the wind and makes
+noise. Each step costs the square of both, and each cost has a limit of its own.
 """
 
 import tempfile
@@ -30,12 +30,12 @@ class Drone(gym.Env):
         return self.wind
 
 
-def main() -> None:
+def main(steps: int = 24_000) -> None:
     settings = {"episode_length": 20, "hidden": (64, 64), "batch_size": 128, "envs": 20}
     with tempfile.TemporaryDirectory() as directory:
         for limits in ((5.0, 2.0), (2.0, 5.0)):
             run_dir = f"{directory}/{limits}"
-            run = cvpo.train(Drone, steps=24_000, cost_limit=limits, run_dir=run_dir, config=settings, quiet=True)
+            run = cvpo.train(Drone, steps=steps, cost_limit=limits, run_dir=run_dir, config=settings, quiet=True)
             result = cvpo.evaluate(run.policy(), Drone, episodes=50)
             energy, noise = result["cost"]
             print(

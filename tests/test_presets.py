@@ -16,6 +16,20 @@ def test_numbers_of_numpy_and_whole_floats_are_accepted_and_become_pythons():
     assert kinds == [int, float, bool, int] and {type(width) for width in config.hidden} == {int}
 
 
+def test_the_reference_differs_from_the_papers_table_where_the_published_code_does():
+    def difference(name):
+        paper, reference = vars(make_config(name, "paper")), vars(make_config(name, "reference"))
+        return {key: reference[key] for key in paper if paper[key] != reference[key]}
+
+    assert difference("cvpo") == {
+        "replay_capacity": 80_000, "kl_scale": 1e-3, "max_dual": 3.2, "max_dual_scale": 320.0, "max_gradient_norm": 0.01
+    }  # fmt: skip
+    sac = difference("sac-lag")
+    assert sac["replay_capacity"] == 20_000 and sac["multiplier_ki"] == 0.78
+    assert (sac["automatic_temperature"], sac["temperature"]) == (False, 0.0085)
+    assert difference("td3") == {"replay_capacity": 20_000, "random_epochs": 0}
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

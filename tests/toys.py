@@ -179,3 +179,31 @@ class Desk(gym.Env):
         pace, lever = action
         reward = self.PACE_REWARD[pace] + float(lever == self._light)
         return self._look(), reward, False, self._time == 10, {"cost": self.PACE_COST[pace]}
+
+
+class Gauge(Tracking):
+    """Tracking whose signal is seen in a picture: how far right a spot is, in whichever row. It has twelve values.
+
+    With their mean square M and the limit 20 M / 4 the best policy is a = s / 2, with a reward of 20 (1 - M / 4). In
+    parts, the picture shows the signal's size alone, and a number beside it the sign.
+    """
+
+    SIDE = 12
+
+    def __init__(self, in_parts: bool = False) -> None:
+        self._in_parts = in_parts
+        self._values = np.linspace(0 if in_parts else -1, 1, self.SIDE)
+        mean_square = float((self._values**2).mean())
+        self.limit, self.best_reward = 20 * mean_square / 4, 20 * (1 - mean_square / 4)
+        self.blind_reward = 20 * (1 - mean_square)  # of always 0, the best action without a look at the picture
+        picture = gym.spaces.Box(0, 255, (self.SIDE, self.SIDE, 1), np.uint8)
+        sign = gym.spaces.Box(-1, 1, (1,), np.float32)
+        self.observation_space = gym.spaces.Dict(picture=picture, sign=sign) if in_parts else picture
+
+    def _draw(self) -> Any:
+        row, column = self.np_random.integers(self.SIDE, size=2)
+        sign = float(self.np_random.choice([-1.0, 1.0])) if self._in_parts else 1.0
+        self._signal = sign * self._values[column]
+        picture = np.zeros((self.SIDE, self.SIDE, 1), np.uint8)
+        picture[row, column] = 255
+        return {"picture": picture, "sign": np.array([sign], np.float32)} if self._in_parts else picture

@@ -1,4 +1,4 @@
-"""Errors that a user can mend, and suggestions for their messages. Anything else is a bug and keeps its traceback."""
+"""Errors that a user can fix, and suggestions for their messages. Anything else is a bug and keeps its traceback."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """What a user can mend: the message names what was received and what to do. The command prints it as one line."""
+    """What a user can fix: the message names what was received and what to do. The command prints it as one line."""
 
 
 class BadValue(UserError, ValueError):

@@ -1,4 +1,5 @@
-"""Named settings of each method: `default`, and `paper` for the paper's own table of hyper-parameters."""
+"""Named settings of each method: `default`; `paper`, the paper's own table of hyper-parameters; and `reference`, where
+the code that was published with the paper differs from that table (CVPO and the off-policy baselines)."""
 
 from __future__ import annotations
 
@@ -23,6 +24,20 @@ _PAPER_CVPO: Settings = _PAPER_CRITICS | {
     "policy_polyak": 0.995,
 }  # fmt: skip
 _PAPER_LAGRANGIAN: Settings = _PAPER_CRITICS | {"cost_signal": "critic"}
+# The published code, github.com/liuzuxin/cvpo-safe-rl, in the units here. Its likelihood is a mean over 32 particles
+# where ours sums over them, so its caps of 0.1 and 10 are 3.2 and 320.
+_REFERENCE_CVPO: Settings = _PAPER_CVPO | {
+    "replay_capacity": 80_000, "kl_scale": 1e-3, "max_dual": 3.2, "max_dual_scale": 320.0, "max_gradient_norm": 0.01,
+}  # fmt: skip
+# Its gains, 0.1, 0.003 and 0.001, act on the critic's excess over a threshold near 2.5 (a limit of 10 in 400 steps),
+# here on the excess as a fraction of the limit; the integral gain is summed over the updates of an epoch.
+_REFERENCE_CRITICS: Settings = _PAPER_CRITICS | {"replay_capacity": 20_000, "random_epochs": 0}
+_REFERENCE_LAGRANGIAN: Settings = _PAPER_LAGRANGIAN | _REFERENCE_CRITICS | {
+    "multiplier_kp": 0.25, "multiplier_ki": 0.78, "multiplier_kd": 2.5e-3, "multiplier_smoothing": 0.0,
+    "safety_margin": 0.0, "normalize_loss": False,
+}  # fmt: skip
+_REFERENCE_SAC: Settings = {"automatic_temperature": False, "temperature": 0.0085}
+_REFERENCE_DDPG: Settings = {"policy_learning_rate": 3e-4}
 # As far as the table is about on-policy methods.
 _PAPER_ON_POLICY: Settings = {
     "hidden": (256, 256), "activation": "relu", "gamma": 0.99, "minibatch_size": 300, "envs": 20,
@@ -30,9 +45,15 @@ _PAPER_ON_POLICY: Settings = {
 }  # fmt: skip
 
 PRESETS: dict[str, dict[str, Settings]] = {
-    "cvpo": {"default": {}, "paper": _PAPER_CVPO},
-    **{name: {"default": {}, "paper": _PAPER_CRITICS} for name in ("sac", "td3", "ddpg")},
-    **{name: {"default": {}, "paper": _PAPER_LAGRANGIAN} for name in ("sac-lag", "td3-lag", "ddpg-lag")},
+    "cvpo": {"default": {}, "paper": _PAPER_CVPO, "reference": _REFERENCE_CVPO},
+    **{
+        name + suffix: {"default": {}, "paper": paper, "reference": reference | own}
+        for suffix, paper, reference in (
+            ("", _PAPER_CRITICS, _REFERENCE_CRITICS),
+            ("-lag", _PAPER_LAGRANGIAN, _REFERENCE_LAGRANGIAN),
+        )
+        for name, own in (("sac", _REFERENCE_SAC), ("td3", {}), ("ddpg", _REFERENCE_DDPG))
+    },
     **{name: {"default": {}, "paper": _PAPER_ON_POLICY} for name in ("trpo", "trpo-lag", "ppo", "ppo-lag", "cpo")},
 }
 

@@ -25,16 +25,16 @@ def saved_epoch(directory: Path) -> int:
 
 
 def workers_in(directory: Path) -> list[int]:
-    """Ids of the processes that train in `directory`, or below it."""
-    found = []
+    """Ids of the processes that train in `directory`, or below it; not those of their guards, which they fork."""
+    found = {}
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             arguments = (process / "cmdline").read_bytes().decode().split("\0")
             if "cvpo.experiments.backends.worker" in arguments and any(
                 part.startswith(str(directory)) for part in arguments
             ):
-                found.append(int(process.name))
-    return found
+                found[int(process.name)] = parent_of(int(process.name))
+    return [process for process, parent in found.items() if parent not in found]
 
 
 def parent_of(process: int) -> int:

@@ -50,7 +50,7 @@ def test_the_live_table_fits_the_terminal_and_shows_failures_first():
     runs[20].state, runs[25].state = "failed", "running"
     runs[25].latest = {"steps": 500, "wall_seconds": 50.0, "train/reward": 1.5, "train/cost": 2.0}
     console = Console(file=io.StringIO(), width=100, height=15, force_terminal=True, color_system=None)
-    console.print(SweepTable(runs, console)._table())
+    console.print(SweepTable(runs, console))
     lines = console.file.getvalue().splitlines()
     assert len(lines) <= 15
     assert "0 done, 28 waiting, 1 running, 1 failed" in lines[0] and "left" in lines[0]

@@ -34,10 +34,11 @@ class BrokenBandit(Bandit):
 
 
 class HangingBandit(Bandit):
-    """A bandit whose second round never ends, whatever signal comes."""
+    """A bandit whose second round never ends, whatever signal comes; the file named by HANGS appears then."""
 
     def step(self, action):
         while self._time:
+            Path(os.environ["HANGS"]).touch()
             time.sleep(1)
         return super().step(action)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,13 +31,14 @@ def write_run(
     config: dict[str, Any] | None = None,
     extra: Callable[[int], dict[str, Any]] = lambda epoch: {},
     ending: str = "",
+    **settings_beside: Any,  # in config.json
 ) -> Path:
     """A run directory of len(reward) epochs; `ending` is what stands after the last whole line."""
     costs = np.atleast_2d(np.asarray(cost, float))
     paid = np.cumsum(costs, axis=1) if cumulative is None else np.atleast_2d(np.asarray(cumulative, float))
     single = len(costs) == 1
     kind = {"gae_lambda": 0.97} if algorithm in ON_POLICY else {"replay_capacity": 1_000_000, "batch_size": 300}
-    settings = {
+    settings: dict[str, Any] = {
         "env": env,
         "source": env,
         "algorithm": algorithm,
@@ -45,8 +49,9 @@ def write_run(
         "preset": preset,
         "config": kind | ({"kl_constraint": True} if algorithm == "cvpo" else {}) | (config or {}),
         "spec": {},
-        "provenance": {"id": "a", "versions": {}},
+        "provenance": {"id": str(path).encode(errors="replace").decode(), "versions": {}},
     }
+    settings |= settings_beside
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps(settings))
     lines = []
@@ -63,3 +68,10 @@ def write_run(
         lines.append(json.dumps(line | extra(epoch)) + "\n")
     (path / "metrics.jsonl").write_text("".join(lines) + ending)
     return path
+
+
+def shown_by(page: Path) -> dict[str, Any]:
+    """The data in a page."""
+    found = re.search(r'id="data">([^<]*)<', page.read_text())
+    assert found
+    return json.loads(gzip.decompress(base64.b64decode(found[1])))

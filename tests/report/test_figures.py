@@ -219,3 +219,38 @@ def test_the_same_figure_gives_the_same_file(runs):
 @pytest.mark.parametrize(("value", "text"), [(0, "0"), (950, "950"), (2500, "2.5k"), (1e6, "1M"), (-3e9, "-3G")])
 def test_short_numbers(value, text):
     assert short_number(value) == text
+
+
+def drawn_panels(study):
+    """The visible axes of each figure, and how many curves, boxes or points with a place each has."""
+    found = {}
+    for drawn in draw_figures(study):
+        for axes in drawn.figure.axes:
+            if axes.get_visible():
+                seen = [
+                    line
+                    for line in axes.lines
+                    if line.get_label() != "limit"
+                    and np.isfinite(np.asarray(line.get_ydata(), float)).any()
+                    and (len(line.get_ydata()) > 1 or line.get_marker() not in ("None", None))
+                ]
+                found[drawn.name, axes.get_title(), axes.get_ylabel()] = len(seen) + len(axes.patches)
+    return found
+
+
+def test_odd_runs_leave_no_panel_empty(runs):
+    write_run(runs / "one epoch", [1.0], [0.0], env="One epoch")
+    write_run(runs / "no limit", [1.0, 2.0], [0.0, 0.0], env="No limit", algorithm="trpo", limits=("Infinity",))
+    write_run(runs / "two", [1.0, 2.0], [[1.0, 2.0], [3.0, 4.0]], limits=(5.0, "Infinity"), env="Two")
+    write_run(runs / "other limit", [1.0, 2.0], [3.0, 4.0], limits=(3.0,), env="One epoch")
+    (write_run(runs / "failed", [1.0], [3.0], env="Failed", planned_epochs=9) / "error.txt").write_text("far")
+    panels = drawn_panels(study_of(runs))
+    assert panels and all(panels.values()), [name for name, seen in panels.items() if not seen]
+    assert {figure for figure, *_ in panels} >= {"limit_satisfaction", "reward_against_cost", "final_intervals"}
+    assert not any(title == "No limit" for figure, title, _ in panels if figure == "limit_satisfaction")
+
+
+def test_without_limits_and_costs_there_is_nothing_to_draw_of_them(runs):
+    write_run(runs / "a", [1.0, 2.0], [0.0, 0.0], limits=("Infinity",))
+    names = [drawn.name for drawn in draw_figures(study_of(runs))]
+    assert names == ["training_off_policy", "convergence_cost", "final_intervals"]

@@ -145,6 +145,95 @@ def test_different_limits_make_different_tasks(runs):
     assert study_of(runs).run_tasks == ["Point-Goal (limit 10)", "Point-Goal (limit 20)", "Point-Goal (no limit)"]
 
 
+def test_environments_that_only_share_a_name_are_different_tasks(runs):
+    made = {"made_by": "mine.Env", "observation": [3], "action": [2]}
+    write_run(runs / "a", [1.0], [0.0], environment=made | {"arguments": {"size": 3, "wind": True}})
+    write_run(runs / "b", [1.0], [0.0], environment=made | {"arguments": {"size": 5, "wind": True}})
+    write_run(runs / "c", [1.0], [0.0], environment=made | {"arguments": {"size": 5, "wind": True}}, seed=1)
+    write_run(runs / "d", [1.0], [0.0])  # an older version did not say
+    assert study_of(runs).run_tasks == [
+        "Point-Goal (size=3)",
+        "Point-Goal (size=5)",
+        "Point-Goal (size=5)",
+        "Point-Goal (environment unknown)",
+    ]
+
+
+def test_environments_of_other_code_are_different_tasks(runs):
+    for name in ("a", "b"):
+        write_run(runs / name, [1.0], [0.0], environment={"made_by": "mine.make", "arguments": {}, "code": name})
+    assert study_of(runs).run_tasks == ["Point-Goal (environment 1)", "Point-Goal (environment 2)"]
+
+
+def test_an_older_run_without_a_word_on_its_environment_belongs_to_the_only_one_there_is(runs):
+    write_run(runs / "a", [1.0], [0.0], environment={"made_by": "Point-Goal", "arguments": {}})
+    write_run(runs / "b", [1.0], [0.0], seed=1)
+    assert study_of(runs).tasks == ["Point-Goal"]
+
+
+def test_episodes_of_other_lengths_and_other_costs_are_different_tasks(runs):
+    write_run(runs / "a", [1.0], [0.0], spec={"episode_length": 100}, config={"episode_length": 100})
+    write_run(runs / "b", [1.0], [0.0], spec={"episode_length": 400}, config={"episode_length": 400})
+    write_run(runs / "c", [1.0], [[0.0], [0.0]], limits=("Infinity", "Infinity"), env="Two")
+    write_run(runs / "d", [1.0], [0.0], limits=("Infinity",), env="Two")
+    write_run(runs / "e", [1.0], [0.0], env="Key", config={"cost_keys": ["speed"]})
+    write_run(runs / "f", [1.0], [0.0], env="Key", config={"cost_keys": ["crash"]})
+    study = study_of(runs)
+    assert study.run_tasks == [
+        "Point-Goal (episodes of 100 steps)",
+        "Point-Goal (episodes of 400 steps)",
+        "Two (2 costs)",
+        "Two (1 cost)",
+        "Key (cost from speed)",
+        "Key (cost from crash)",
+    ]
+    assert study.methods == ["CVPO"]  # what makes a task makes no method
+
+
+def test_limits_on_other_statistics_are_different_tasks(runs):
+    for name in ("mean", "cvar=0.9"):
+        write_run(runs / name, [1.0], [0.0], config={"constraint": name})
+    assert study_of(runs).run_tasks == ["Point-Goal (limit 10 on the cvar=0.9)", "Point-Goal (limit 10 on the mean)"]
+
+
+def test_constraints_are_called_by_their_names(runs):
+    write_run(runs / "a", [1.0], [[1.0], [2.0]], limits=(3.0, 4.0), config={"cost_keys": ["speed", "crash"]})
+    constraints = study_of(runs).constraints("Point-Goal")
+    assert [(c.cost, c.name) for c in constraints] == [("speed", "Point-Goal, speed"), ("crash", "Point-Goal, crash")]
+
+
+def test_a_copy_of_a_run_is_counted_once(runs):
+    whole = write_run(runs / "whole", [1.0, 2.0], [0.0, 0.0])
+    write_run(runs / "early copy", [1.0], [0.0], provenance={"id": str(whole), "versions": {}})
+    found, unread = load_runs([runs])
+    assert [run.path.name for run in found] == ["whole"]
+    assert [(item.path.name, item.reason) for item in unread] == [
+        ("early copy", f"is a copy of {whole}, and counted once")
+    ]
+
+
+def test_failed_runs_are_found_with_their_error(runs):
+    (write_run(runs / "a", [1.0], [0.0], planned_epochs=3) / "error.txt").write_text("Traceback\nValueError: far\n")
+    early = runs / "b"
+    early.mkdir()
+    (early / "spec.json").write_text("{}")
+    (early / "error.txt").write_text("no such task")
+    begun = write_run(runs / "c", [], [])
+    (begun / "metrics.jsonl").unlink()
+    (begun / "error.txt").write_text("out of memory")
+    (run,), unread = load_runs([runs])
+    assert run.error == "Traceback\nValueError: far" and not run.finished
+    assert [(item.path.name, item.error) for item in unread] == [("b", "no such task"), ("c", "out of memory")]
+
+
+def test_everything_that_was_logged_is_there(runs):
+    run = read_run(
+        write_run(runs / "a", [1.0, 2.0], [0.0, 0.0], extra=lambda epoch: {"estep/kl": epoch} if epoch else {})
+    )
+    np.testing.assert_array_equal(run.metrics["estep/kl"], [math.nan, 1.0])
+    assert {"train/reward", "train/cost", "train/cumulative_cost", "steps", "wall_seconds"} < run.metrics.keys()
+
+
 def test_scale_of_rewards(runs):
     write_run(runs / "a", [-10.0, *[0.0] * 3, 6.0], [0.0] * 5)
     write_run(runs / "b", [-30.0, *[0.0] * 3, 4.0], [0.0] * 5, algorithm="sac-lag")

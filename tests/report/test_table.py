@@ -33,10 +33,11 @@ def rows(runs):
 
 def test_values(rows):
     cvpo, trpo = rows
-    assert (cvpo.task, cvpo.method, trpo.method) == ("Point-Goal", "CVPO", "TRPO")
+    assert (cvpo.constraint.name, cvpo.method, trpo.method) == ("Point-Goal", "CVPO", "TRPO")
     # the best method ends at 15 and all began at 0: the level is 12, which no run of CVPO reaches
     expected = {
         "runs": 2,
+        "behind": 0,
         "unfinished": 0,
         "limit": 10.0,
         "reward": 8.0,  # of 10 and 6
@@ -44,6 +45,7 @@ def test_values(rows):
         "cost": 8.0,  # of 6 and 10
         "cost_std": 2.0,
         "cost_q3": 9.5,  # of 4, 6, 8, 14
+        "limit_probability": 0.75,  # Student's t with one degree of freedom: a room of one standard error
         "within_limit": 0.75,
         "eval_reward": 12.0,
         "eval_cost": 3.0,
@@ -89,8 +91,12 @@ def test_cost_to_reach_is_the_median_over_seeds(runs):
 def test_a_row_for_each_constraint(runs):
     write_run(runs / "a", [1.0] * 5, [[1.0] * 5, [7.0] * 5], limits=(2.0, "Infinity"))
     first, second = make_table(Study.of(load_runs([runs])[0]))
-    assert (first.task, first.values["cost"], first.values["limit"]) == ("Point-Goal, cost 1", 1.0, 2.0)
-    assert (second.task, second.values["cost"], second.values["within_limit"]) == ("Point-Goal, cost 2", 7.0, 1.0)
+    assert (first.constraint.name, first.values["cost"], first.values["limit"]) == ("Point-Goal, cost 1", 1.0, 2.0)
+    assert (second.constraint.name, second.values["cost"], second.values["within_limit"]) == (
+        "Point-Goal, cost 2",
+        7.0,
+        1.0,
+    )
 
 
 def test_csv_holds_every_value_in_full(rows):
@@ -104,7 +110,9 @@ def test_csv_holds_every_value_in_full(rows):
 def test_markdown_is_what_a_reader_wants(rows):
     lines = as_markdown(rows).splitlines()
     assert lines[0].startswith("| Task | Method | Runs |")
-    assert lines[2] == ("| Point-Goal | CVPO | 2 | 0 | 10 | 8 ± 2 | 8 ± 2 | 9.5 | 75% | 12 | 3 | 3 | 61.5 | ∞ | 20 s |")
+    assert lines[2] == (
+        "| Point-Goal | CVPO | 2 | 0 | 0 | 10 | 8 ± 2 | 8 ± 2 | 9.5 | 75% | 75% | 12 | 3 | 3 | 61.5 | ∞ | 20 s |"
+    )
     assert len({line.count("|") for line in lines[:4]}) == 1
     assert all(any(line.startswith(f"- {column.title}: ") for line in lines) for column in COLUMNS)
 
@@ -115,3 +123,12 @@ def test_markdown_is_what_a_reader_wants(rows):
 def test_durations(seconds, text):
     column = next(column for column in COLUMNS if column.key == "wall_seconds")
     assert cell(column, {"wall_seconds": seconds}) == text
+
+
+def test_a_run_far_behind_its_method_counts_in_no_final_number(runs):
+    write_run(runs / "a", [10.0] * 10, [5.0] * 10)
+    write_run(runs / "b", [12.0] * 9, [7.0] * 9, seed=1, planned_epochs=10)  # the last 20% of the others has begun
+    write_run(runs / "c", [0.0] * 2, [90.0] * 2, seed=2, planned_epochs=10)
+    (row,) = make_table(Study.of(load_runs([runs])[0]))
+    assert (row.values["runs"], row.values["behind"], row.values["unfinished"]) == (2, 1, 1)
+    assert (row.values["reward"], row.values["cost"]) == (11.0, 6.0)

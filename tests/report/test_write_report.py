@@ -1,11 +1,10 @@
 """The report as a whole: its files, its page without a browser, its independence from JAX."""
 
-import re
 import subprocess
 import sys
 
 import pytest
-from made_runs import write_run
+from made_runs import shown_by, write_run
 
 from cvpo.report import write_report
 from cvpo.runs.directory import RunDirectoryError
@@ -35,21 +34,20 @@ def test_files(runs, tmp_path):
         "table.csv",
         "table.md",
     ]
-    assert all(f"<h2>{title}" in page.read_text() for title in ("Summary", "Convergence cost", "Runs"))
 
 
 def test_what_runs_say_is_text_not_markup(runs, tmp_path):
     write_run(runs / "a", [1.0, 2.0], [3.0, 4.0], env="<script>alert(1)</script>", algorithm="<b>&")
     text = write_report([runs], tmp_path / "out").read_text()
     assert text.count("<script") == 2 and text.count("</script") == 2  # the page's own
-    assert "<b>&" not in text.split('<script type="application/json"')[0]
+    assert "<b>&" not in text
 
 
 def test_runs_left_out_are_named_with_the_reason(runs, tmp_path):
     write_run(runs / "a", [1.0], [3.0])
     write_run(runs / "just-begun", [], [])
-    text = write_report([runs], tmp_path / "out").read_text()
-    assert re.search(r"Left out.*just-begun.*no finished epoch yet", text)
+    (left_out,) = shown_by(write_report([runs], tmp_path / "out"))["leftOut"]
+    assert left_out == {"path": "just-begun", "reason": "it has no finished epoch yet", "error": None}
 
 
 def test_no_runs_is_an_error_that_says_what_a_run_is(runs, tmp_path):

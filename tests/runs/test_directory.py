@@ -137,7 +137,7 @@ def test_a_value_that_json_cannot_hold_is_refused_and_nothing_is_made(tmp_path):
 def test_a_directory_with_any_part_of_a_run_is_not_overwritten_unasked(tmp_path, part):
     (tmp_path / part).mkdir()
     with pytest.raises(
-        RunDirectoryError, match="already holds a run; resume it, choose another directory, or overwrite"
+        RunDirectoryError, match=r"already holds a run; resume it .*, choose another directory .*, or delete it"
     ):
         RunDirectory.create(tmp_path, RUN)
     assert (tmp_path / part).is_dir()
@@ -306,7 +306,7 @@ def test_other_versions_are_told_when_a_run_is_resumed(tmp_path, recwarn):
     config = json.loads((tmp_path / "config.json").read_text())
     config["provenance"]["versions"]["jax"] = "0.0.1"
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.warns(UserWarning, match=r"begun with other versions \(jax 0.0.1 -> "):
+    with pytest.warns(UserWarning, match=r"started with other versions \(jax 0.0.1 -> "):
         RunDirectory.open(tmp_path).close()
 
 

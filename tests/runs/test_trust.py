@@ -7,7 +7,7 @@ import pytest
 
 import cvpo
 from cvpo import cli
-from cvpo.runs.trust import REMOTE, UntrustedCode, require_trust
+from cvpo.runs.trust import REMOTE, UntrustedCode, require_trust, require_trusted_cluster
 
 MODULE = """
 from pathlib import Path
@@ -86,3 +86,10 @@ def test_an_interpreter_that_only_the_run_names_is_not_started(source, python):
     with pytest.raises(UntrustedCode, match=r"another interpreter, .*/tmp/evil.* would be started"):
         require_trust(source, "runs/a", False, python)
     assert require_trust(source, "runs/a", True, python) == source
+
+
+def test_a_cluster_that_a_file_names_is_not_connected_to_unasked():
+    with pytest.raises(UntrustedCode, match=r"runs/a .* Ray cluster at 10\.0\.0\.1:6379.*--trust.*--envs-on-ray"):
+        require_trusted_cluster("10.0.0.1:6379", "runs/a", trust=False)
+    require_trusted_cluster("10.0.0.1:6379", "runs/a", trust=True)
+    require_trusted_cluster(None, "runs/a", trust=False)

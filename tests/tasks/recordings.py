@@ -36,14 +36,18 @@ def in_the_world(task, recording, end):
     return qpos, qvel
 
 
-def at_recorded_states(task, recording):
-    """An environment for each recorded step, in the state before it."""
-    count = len(recording["action"])
+def at_recorded_states(task, recording, end="before"):
+    """An environment for each recorded step, in the state "before" or "after" it.
+
+    The recordings do not say which button is the goal after a press.
+    """
+    count, later = len(recording["action"]), end == "after"
     env = TaskVectorEnv(task, count)
     state, world = env.get_state(), env.world
-    qpos, qvel = in_the_world(task, recording, "before")
-    state["physics"][:] = np.concatenate([recording["time"][:, None], qpos, qvel], axis=1)
-    state["steps"][:] = np.round(recording["time"] / world.step_seconds)
+    qpos, qvel = in_the_world(task, recording, end)
+    time = recording["time"] + later * world.step_seconds
+    state["physics"][:] = np.concatenate([time[:, None], qpos, qvel], axis=1)
+    state["steps"][:] = np.round(time / world.step_seconds)
     for objects in world.task.objects:
         if objects.kind in ("goal", "circle"):
             continue
@@ -55,19 +59,20 @@ def at_recorded_states(task, recording):
         if objects.kind == "gremlins":
             state["gremlin_homes"][:] = places[..., :2]
     if "goal_before" in recording:
-        state["objects"][:, world.goal_index] = recording["goal_before"][:, :2]
+        state["objects"][:, world.goal_index] = recording[f"goal_{end}"][:, :2]
     if "goal_button" in recording:
-        state["goal"][:], state["cooldown"][:] = recording["goal_button"], recording["button_timer"]
+        state["goal"][:] = recording["goal_button"]
+        state["cooldown"][:] = np.maximum(recording["button_timer"] - later, 0)
     env.set_state(state)
     return env
 
 
-def runners_at_recorded_states(task, recording):
-    """The same for a velocity task."""
+def runners_at_recorded_states(task, recording, end="before", place=None):
+    """The same for a velocity task; `place` [n, 2] is what the next speed is measured from, by default as recorded."""
     env = TaskVectorEnv(task, len(recording["action"]))
     state = env.get_state()
-    parts = recording["time"][:, None], recording["qpos_before"], recording["qvel_before"]
-    state["physics"][:] = np.concatenate(parts, axis=1)
-    state["place"][:] = recording["place_before"]
+    time = recording["time"] + (end == "after") * env.world.step_seconds
+    state["physics"][:] = np.concatenate([time[:, None], recording[f"qpos_{end}"], recording[f"qvel_{end}"]], axis=1)
+    state["place"][:] = recording["place_before"] if place is None else place
     env.set_state(state)
     return env

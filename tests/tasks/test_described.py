@@ -10,8 +10,8 @@ from gymnasium.utils.env_checker import check_env
 from cvpo.errors import BadValue
 from cvpo.tasks import rejection
 from cvpo.tasks.described import parse, read, to_dict
+from cvpo.tasks.registry import as_task, find_task
 from cvpo.tasks.safety_gym import SAFETY_GYM
-from cvpo.tasks.table import as_task, find_task
 from cvpo.tasks.vector_env import TaskVectorEnv
 
 TASK = {

@@ -7,9 +7,9 @@ from driving import drive_to
 
 from cvpo.tasks import TASKS, groups
 from cvpo.tasks.generators import make_generator
+from cvpo.tasks.registry import find_task
 from cvpo.tasks.rejection import Rejection
 from cvpo.tasks.safety_gym import SAFETY_GYM
-from cvpo.tasks.table import find_task
 from cvpo.tasks.vector_env import TaskVectorEnv
 
 

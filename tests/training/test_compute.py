@@ -67,7 +67,7 @@ def test_a_run_resumed_with_another_number_of_cores_is_the_same_run(tmp_path):
     assert threads == [1, 1, 2]
     assert metrics(tmp_path / "parts") == metrics(tmp_path / "whole")
     assert policy(tmp_path / "parts") == policy(tmp_path / "whole")
-    # or the test would say nothing: two threads round otherwise
+    # or the test would say nothing: two threads round differently
     assert policy(tmp_path / "other") != policy(tmp_path / "whole")
 
 
@@ -76,7 +76,7 @@ def test_where_the_threads_cannot_be_restored_a_warning_says_so(tmp_path):
     one, two = str(CORES[0]), ",".join(map(str, CORES[:2]))
     train(tmp_path, 400, cores=one)
     warning = train(tmp_path, 800, cores=two, extra=("late",))
-    assert "begun with 1 compute threads, and this process has computed with 2 already" in " ".join(warning.split())
+    assert "started with 1 compute threads, and this process has computed with 2 already" in " ".join(warning.split())
 
 
 def test_a_cached_program_computes_what_a_fresh_one_does(tmp_path):

@@ -100,6 +100,34 @@ def test_a_command_opens_one_before_the_training_does():
     assert len(early) == 1 and not late
 
 
+ENDING = """
+import atexit, time
+from cvpo.training.interrupts import TrainingInterrupts
+
+def clean_up():
+    print("cleaning up", flush=True)
+    time.sleep(300)
+
+atexit.register(clean_up)
+with TrainingInterrupts(to_the_end=True) as interrupts:
+    print("training", flush=True)
+    while True:
+        interrupts.check()
+"""
+
+
+def test_a_second_signal_while_a_stopped_command_cleans_up_ends_it_in_order():
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENDING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        for line in ("training\n", "cleaning up\n"):
+            assert process.stdout.readline() == line
+            process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate()
+    assert process.returncode == 143 and "Traceback" not in errors
+
+
 def test_a_notebook_survives_the_second_signal(monkeypatch):
     monkeypatch.setattr(module, "_interactive", lambda: True)
     said = []
@@ -138,6 +166,6 @@ def test_two_signals_while_xla_compiles_end_the_process_in_order(tmp_path):
         process.send_signal(signal.SIGINT)
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=300)
         assert process.returncode == 130, out
-        assert f"cvpo train --resume {run}" in out
+        assert f"cvpo train --resume {run}" in out and "Traceback" not in out

@@ -25,7 +25,7 @@ def test_the_command_to_resume_can_be_pasted():
 def test_the_end_says_what_the_policy_earns_and_costs_and_what_to_do_next():
     assert messages.summary(METRICS, SPEC, Path("a run"), "Point-Goal") == [
         "done: 12,000 steps in 0:01:02",
-        "policy: reward 3.14, cost 11.00 (above the limit of 10); means of 10 episodes without noise",
+        "policy: reward 3.14, cost 11.00 (above the limit of 10); mean of 10 episodes without noise",
         "run directory: a run",
         "next: cvpo evaluate 'a run'",
         "      cvpo render 'a run'",
@@ -36,7 +36,7 @@ def test_the_end_says_what_the_policy_earns_and_costs_and_what_to_do_next():
 def test_the_end_of_a_run_that_was_not_evaluated_and_of_an_environment_that_no_command_makes():
     metrics = {name: value for name, value in METRICS.items() if not name.startswith("eval/")}
     lines = messages.summary(metrics, SPEC, Path("run"), None)
-    assert lines[1] == "policy: reward 1.00, cost 2.00 (within the limit of 10); means of 5 episodes with noise"
+    assert lines[1] == "policy: reward 1.00, cost 2.00 (within the limit of 10); mean of 5 episodes with noise"
     assert lines[-1] == "next: cvpo.evaluate('run', env), or: cvpo report run"
 
 
@@ -51,7 +51,7 @@ def test_several_costs_and_one_without_a_limit():
 @pytest.mark.parametrize(
     ("layout", "images"),
     [
-        ({"image": [84, 84, 3]}, True),
+        ({"image": [84, 84, 3]}, False),  # a convolutional network sees it
         ({"box": [84, 84, 3]}, True),
         ({"box": [3, 64, 64]}, True),
         ({"box": [32, 32]}, True),

@@ -336,7 +336,7 @@ def test_a_directory_with_a_run_is_never_overwritten_unasked(tmp_path):
     mark = bandit(tmp_path, steps=20).path / "finished.json"
     mark.write_text("{}")
     with pytest.raises(
-        RunDirectoryError, match="already holds a run; resume it, choose another directory, or overwrite"
+        RunDirectoryError, match=r"already holds a run; resume it .*, choose another directory .*, or delete it"
     ):
         bandit(tmp_path, steps=20)
     assert mark.exists() and len(bandit(tmp_path, steps=40, overwrite=True).metrics()) == 2
@@ -507,7 +507,7 @@ def test_resuming_to_fewer_steps_says_that_there_is_nothing_to_do(tmp_path, caps
     bandit(tmp_path, steps=60)
     run = bandit(tmp_path, steps=20, resume=True, quiet=False)
     out = capsys.readouterr().out
-    assert "the run has 60 steps already; to train on, ask for more than that" in out
+    assert "the run has 60 steps already; ask for more (--steps) to continue it" in out
     assert len(run.metrics()) == 3 and len(bandit(tmp_path, steps=80, resume=True).metrics()) == 4
 
 

@@ -28,6 +28,9 @@ class Spec:
     cost_limits: tuple[float, ...]  # per episode, one for each constraint; inf: not constrained
     episode_length: int
     choices: tuple[int, ...] = ()  # options of each choice if an action is several at once: one-hot, side by side
+    # Shapes of the images in an observation. If there are any it is bytes: the images, then the numbers beside them
+    # as float32, four bytes each.
+    images: tuple[tuple[int, ...], ...] = ()
 
     @property
     def num_costs(self) -> int:

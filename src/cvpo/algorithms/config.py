@@ -42,29 +42,31 @@ class LoopConfig:
     """Whether the method learns from a replay of old episodes."""
 
     envs: int = setting(20, "environment")
-    """Parallel environments; an epoch is one episode's length of steps in each."""
+    """Environments that run side by side. In an epoch each of them makes the steps of one episode."""
     episode_length: int | None = setting(None, "environment")
-    """Steps of an episode; only needed where the environment states no time limit."""
+    """Steps of an episode. Only needed if the environment states no time limit."""
     cost_keys: tuple[str, ...] = setting((), "environment")
-    """Keys of `info` that hold the costs, one for each limit; empty: info["cost"] or info["costs"]."""
+    """Keys of `info` that hold the costs, one for each limit. If empty: info["cost"] or info["costs"]."""
     processes: bool = setting(False, "environment")
-    """Run the environments in processes of their own (the built-in tasks use threads instead)."""
+    """Run each environment in a process of its own. (The built-in tasks use threads instead.)"""
     threads: int = setting(1, "environment")
     """Threads that step the built-in tasks."""
     python: str | None = setting(None, "environment")
-    """Run the environments with this Python interpreter, which needs NumPy and the environment's packages only."""
+    """Run the environments with this Python interpreter. It needs only NumPy and the environment's own packages."""
+    envs_on_ray: str | None = setting(None, "environment")
+    """Run the environments as actors of the Ray cluster at this address, "auto" or host:port (extra: ray)."""
     env_timeout: float | None = setting(None, "environment")
-    """Seconds to wait for an environment's answer; without it 300 for one in a process, and no limit for others."""
+    """Seconds to wait for an environment's answer. Default: 300 if it runs in a process, otherwise no limit."""
     hidden: tuple[int, ...] = setting((256, 256), "training")
     """Widths of the hidden layers of every network."""
     gamma: float = setting(0.99, "training")
-    """Discount of reward and cost."""
+    """Discount factor of reward and cost."""
     eval_episodes: int = setting(10, "logging")
-    """Episodes of the deterministic policy in each evaluation."""
+    """Episodes in each evaluation of the deterministic policy."""
     eval_every: int = setting(4, "logging")
-    """Epochs between two evaluations; the last epoch is always evaluated."""
+    """Evaluate every so many epochs, and after the last one."""
     normalize_observations: bool = setting(True, "training")
-    """Scale observations by their running mean and deviation, saved with the policy."""
+    """Scale observations by their running mean and deviation. The scale is saved with the policy."""
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "envs", "eval_episodes", "eval_every", "threads")
@@ -84,28 +86,28 @@ class OffPolicyConfig(LoopConfig):
     off_policy: ClassVar[bool] = True
 
     envs: int = setting(5, "environment")
-    """Parallel environments; an epoch is one episode's length of steps in each. Few: the policy learns from its
-    mistakes only after the epoch in which it makes them."""
+    """Environments that run side by side. In an epoch each of them makes the steps of one episode. Keep it small: the
+    policy learns from its mistakes only after the epoch."""
     hidden: tuple[int, ...] = setting((128, 128), "training")
     """Widths of the hidden layers of every network."""
     batch_size: int = setting(256, "training")
-    """Transitions in a gradient step."""
+    """Transitions in one update."""
     update_ratio: float = setting(0.25, "training")
-    """Gradient steps per environment step."""
+    """Updates per environment step."""
     replay_capacity: int = setting(200_000, "training")
-    """Environment steps kept, rounded down to whole epochs."""
+    """Environment steps that the replay keeps, rounded down to whole epochs."""
     random_epochs: int = setting(0, "training")
-    """Epochs at the start that act uniformly at random."""
+    """Epochs at the start that act at random, uniformly."""
     noiseless_envs: int = setting(0, "training")
-    """Environments, of `envs`, in which the policy acts without its noise, so that it learns where that leads, too."""
+    """How many of the `envs` act without noise, so that the critics learn where that leads."""
     critic_learning_rate: float = setting(1e-3, "critics")
-    """Step size of the critics' optimiser (Adam)."""
+    """Learning rate of the critics (Adam)."""
     polyak: float = setting(0.98, "critics")
-    """Weight of the old target in each averaging step."""
+    """Weight of the old target network in each averaging step: how slowly the targets follow."""
     n_step: int = setting(4, "critics")
-    """Steps summed before a critic's target bootstraps; with `retrace`, steps in a sequence."""
+    """Steps that a critic's target sums before it bootstraps. With `retrace`: steps in a sequence."""
     retrace: bool = setting(True, "critics")
-    """Correct the sums by Retrace(λ) for what the policy would do now, and learn from every step of a sequence."""
+    """Learn from every step of a sequence, and correct it by Retrace(λ) for what the policy would do now."""
 
     @property
     def sequences(self) -> int:
@@ -128,11 +130,11 @@ class OnPolicyConfig(LoopConfig):
     """Settings of the methods that learn from the newest episodes only."""
 
     gae_lambda: float = setting(0.97, "critics")
-    """Trace decay of the reward advantages."""
+    """λ of the generalised advantage estimation (GAE) of the reward."""
     cost_gae_lambda: float = setting(0.97, "critics")
-    """Trace decay of the cost advantages."""
+    """λ of the generalised advantage estimation (GAE) of the costs."""
     value_learning_rate: float = setting(1e-3, "critics")
-    """Step size of the value functions' optimiser (Adam)."""
+    """Learning rate of the value functions (Adam)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

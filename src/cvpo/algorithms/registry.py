@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from cvpo.algorithms.base import Algorithm, Spec
@@ -11,6 +12,7 @@ from cvpo.algorithms.cvpo import learner as cvpo
 from cvpo.algorithms.cvpo.config import Config as CVPOConfig
 from cvpo.algorithms.offpolicy import sac, td3
 from cvpo.algorithms.onpolicy import cpo, ppo, trpo
+from cvpo.algorithms.shared.encoder import with_encoder
 from cvpo.algorithms.shared.normalize import with_normalizer
 from cvpo.errors import BadValue, did_you_mean
 
@@ -39,8 +41,11 @@ ALGORITHMS: dict[str, Entry] = {
 
 
 def build(name: str, config: LoopConfig, spec: Spec) -> Algorithm:
-    """An algorithm for an environment, with its observations scaled if the settings say so."""
-    algorithm = lookup(name).make(config, spec)
+    """An algorithm for an environment; images are encoded, and observations scaled if the settings say so."""
+    make = partial(lookup(name).make, config)
+    if spec.images:
+        return with_encoder(make, spec, config.normalize_observations, whole_rollouts=not config.off_policy)
+    algorithm = make(spec)
     return with_normalizer(algorithm, spec) if config.normalize_observations else algorithm
 
 

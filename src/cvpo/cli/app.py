@@ -67,12 +67,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.path.append(os.getcwd())
     try:
         # A Ctrl-C while JAX is imported is not lost, and is answered at once as any later one.
-        with TrainingInterrupts() if arguments[0] == "train" else contextlib.nullcontext():
+        with TrainingInterrupts(to_the_end=True) if arguments[0] == "train" else contextlib.nullcontext():
             parse(arguments)()
     except KeyboardInterrupt:
         sys.exit(130)
     except UserError as error:
-        # What a user can mend. Anything else is a bug, here or in the user's own code, and keeps its traceback.
+        # What a user can fix. Anything else is a bug, here or in the user's own code, and keeps its traceback.
         print(f"cvpo {arguments[0]}: {error}", file=sys.stderr)
         sys.exit(1)
 

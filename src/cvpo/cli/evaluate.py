@@ -29,7 +29,7 @@ def evaluate(
     require_safe: Switch = False,
     trust: Trust = False,
 ) -> None:
-    """Say how safe a trained policy is and how sure that is; of two, how they differ on the same episodes.
+    """Measure how safe a trained policy is, and how certain that is. With two runs: compare them on the same episodes.
 
     Args:
         runs: A run directory; or two, to compare them.
@@ -38,11 +38,11 @@ def evaluate(
         seed: Seed of the environments.
         which: The newest policy of a run, or its best one that was within the limit.
         stochastic: Act with the policy's noise.
-        level: Of intervals and bounds.
-        cost_limit: Judge by another limit than that of the training.
+        level: Confidence level of intervals and bounds.
+        cost_limit: Judge by this limit instead of the one it was trained with.
         max_step_cost: The most that a step can cost.
-        json: Print everything as JSON, single episodes too.
-        require_safe: End with status 3 unless the policy is shown to keep its limit.
+        json: Print everything as JSON, including single episodes.
+        require_safe: Exit with status 3 unless the policy is shown to stay within its limit.
     """
     from cvpo.policies.evaluate import compare, evaluate
     from cvpo.policies.show import show_comparison, show_evaluation, waiting

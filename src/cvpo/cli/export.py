@@ -14,7 +14,7 @@ def export(
     output: Annotated[Path | None, optional("PATH", "in RUN/export")] = None,
     which: WhichPolicy = "newest",
 ) -> None:
-    """Write a trained policy as something that runs without cvpo, and check that it acts the same.
+    """Write a trained policy in a form that runs without cvpo, and check that it acts the same.
 
     Args:
         run: A run directory.

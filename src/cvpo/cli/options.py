@@ -18,7 +18,7 @@ def optional(metavar: str, default: str = "none") -> Any:
 RunPath = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 OtherEnv = Annotated[str | None, optional("TASK", "what it was trained on")]
 # of commands that read a run, which may be somebody else's
-Trust = Annotated[Switch, tyro.conf.arg(help="Import the Python module that the run's environment needs.")]
+Trust = Annotated[Switch, tyro.conf.arg(help="Allow the Python module or interpreter that the environment needs.")]
 CostLimit = Annotated[tuple[float, ...], optional("FLOAT [FLOAT ...]", "the task's own")]
 RayAddress = Annotated[str | None, optional("ADDRESS")]
 WhichPolicy = Literal["newest", "best"]

@@ -18,7 +18,7 @@ def record(
     stochastic: Switch = False,
     replay: Switch = False,
 ) -> None:
-    """Write the steps of a run as demonstrations, with which another run can start.
+    """Write the steps of a policy or of a run's replay to a file that another run can start from.
 
     Args:
         run: A run directory.

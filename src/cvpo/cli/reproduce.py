@@ -10,30 +10,38 @@ from cvpo.cli.options import RayAddress, Switch, optional
 
 
 def reproduce(
+    suite: Literal["paper", "velocity", "navigation"] = "paper",
     scale: Literal["quick", "paper"] = "quick",
-    tasks: Annotated[tuple[str, ...], optional("TASK [TASK ...]", "all five")] = (),
-    algorithms: Annotated[tuple[str, ...], optional("NAME [NAME ...]", "all of the paper's")] = (),
-    seeds: Annotated[int | None, optional("INT", "the scale's")] = None,
+    tasks: Annotated[tuple[str, ...], optional("TASK [TASK ...]", "all of the suite's")] = (),
+    algorithms: Annotated[tuple[str, ...], optional("NAME [NAME ...]", "all of the suite's")] = (),
+    seeds: Annotated[int | None, optional("INT", "the suite's, by method")] = None,
+    steps: Annotated[int | None, optional("INT", "the suite's, by method")] = None,
     preset: Annotated[str | None, optional("NAME", "paper for the scale paper, else default")] = None,
     output: Path = Path("reproduction"),
     workers: Annotated[int | None, optional("INT", "one for each core")] = None,
     ray: RayAddress = None,
     dry_run: Switch = False,
 ) -> None:
-    """Run the paper's experiments, or some of them, and draw its figures. Run it again to continue after a stop.
+    """Run the experiments of the paper or of a benchmark, or some of them, and draw the figures.
+
+    Run it again to continue after a stop.
 
     Args:
-        scale: The paper's seeds and steps, or few enough of both for one night on a laptop.
+        suite: The paper's five tasks, or Safety Gym's with the methods of published tables.
+        scale: Few enough seeds and steps for one night on a laptop; or, of the suite paper, the paper's.
         tasks: Only these tasks.
         algorithms: Only these methods; cvpo-no-kl is the ablation of the M-step's KL constraint.
         seeds: How many seeds, counted from 0.
-        preset: Named settings.
+        steps: Environment steps of each run.
+        preset: Named settings: default, paper, or reference, those of the code published with the paper.
         output: Where runs and report are written: OUTPUT/runs and OUTPUT/report.
         workers: Runs at the same time.
         ray: Train on a Ray cluster (extra: ray): auto, HOST:PORT, or local to start one here.
-        dry_run: Only say what would be run, and how long it would take.
+        dry_run: Only print what would run and how long it would take.
     """
     from cvpo.experiments.reproduce import reproduce
 
-    ended = reproduce(scale, tasks, algorithms, seeds, preset, output=output, workers=workers, ray=ray, dry_run=dry_run)
+    ended = reproduce(
+        suite, scale, tasks, algorithms, seeds, preset, steps, output=output, workers=workers, ray=ray, dry_run=dry_run
+    )
     sys.exit(any(status.state == "failed" for status in ended))

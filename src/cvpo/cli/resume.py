@@ -17,6 +17,8 @@ def resume(
     quiet: Switch = False,
     tensorboard: Switch = False,
     wandb: Annotated[str | None, optional("PROJECT")] = None,
+    watch: Switch = False,
+    envs_on_ray: Annotated[str | None, optional("ADDRESS", "as it was started")] = None,
     trust: Trust = False,
 ) -> None:
     """Resume a run from its newest checkpoint. It keeps the settings that it was started with.
@@ -27,13 +29,18 @@ def resume(
         quiet: Print nothing.
         tensorboard: Write TensorBoard events too (extra: tensorboard).
         wandb: Log to this Weights & Biases project too (extra: wandb).
+        watch: Show the report's page of this run while it goes on: in the browser, or at the address that is printed.
+        envs_on_ray: Run the environments on the Ray cluster at this address; local starts one here.
     """
     from cvpo.presets import make_config
     from cvpo.runs.directory import read_config
-    from cvpo.runs.trust import require_trust
+    from cvpo.runs.trust import require_trust, require_trusted_cluster
     from cvpo.training.train import train
 
     saved = read_config(resume)
+    if envs_on_ray is None:
+        require_trusted_cluster(saved["config"].get("envs_on_ray"), resume, trust)
+    settings = saved["config"] | ({} if envs_on_ray is None else {"envs_on_ray": envs_on_ray})
     source = saved["source"]
     if source is None:
         raise UserError(
@@ -49,9 +56,10 @@ def resume(
         run_dir=resume,
         resume=True,
         preset=saved["preset"],
-        config=make_config(saved["algorithm"], overrides=saved["config"]),
+        config=make_config(saved["algorithm"], overrides=settings),
         quiet=quiet,
         tensorboard=tensorboard,
         wandb=wandb,
+        watch=watch,
         name=saved["env"],
     )

@@ -18,7 +18,7 @@ def sweep(
     preset: str = "default",
     cost_limit: CostLimit = (),
     output: Path = Path("runs"),
-    workers: Annotated[int | None, optional("INT", "as many as the cores suffice for")] = None,
+    workers: Annotated[int | None, optional("INT", "as many as there are cores for")] = None,
     cores: int = 1,
     ray: RayAddress = None,
     retries: int = 3,
@@ -38,8 +38,8 @@ def sweep(
         workers: Runs at the same time.
         cores: Cores for each run.
         ray: Train on a Ray cluster (extra: ray): auto, HOST:PORT, or local to start one here.
-        retries: How many times a run is resumed after its process died.
-        discard_checkpoints: Delete the checkpoints of a run, most of its size, once it is done.
+        retries: How often a run is resumed if its process dies.
+        discard_checkpoints: Delete the checkpoints of finished runs; they take most of the space.
     """
     from cvpo.experiments import grid, sweep
     from cvpo.experiments.spec import parse_settings

@@ -39,13 +39,13 @@ class Options:
     run_dir: Annotated[Path | None, optional("PATH", "runs/TASK/ALGORITHM/seed-N")] = None
     """Where the run is written."""
     name: Annotated[str | None, optional("NAME", "its own")] = None
-    """What the run directory and reports call the environment."""
+    """What to call the environment in the run directory and in reports."""
     overwrite: Switch = False
-    """Delete the run that is in that directory."""
+    """Delete the run that is already in that directory."""
     init_from: Annotated[Path | None, optional("RUN")] = None
-    """Start with the policy, critics and normaliser of another run of the same method; limits may differ."""
+    """Start with the policy, critics and observation scale of another run of the same method. Limits may differ."""
     init_replay: Switch = False
-    """Start with the replay of that run, too."""
+    """Start with the replay of that run too."""
     demonstrations: Annotated[Path | None, optional("PATH")] = None
     """Fill the replay with the steps of this npz file before the first step; `cvpo record` writes such files."""
 
@@ -58,6 +58,8 @@ class Logging:
     """Write TensorBoard events too (extra: tensorboard)."""
     wandb: Annotated[str | None, optional("PROJECT")] = None
     """Log to this Weights & Biases project too (extra: wandb)."""
+    watch: Switch = False
+    """Show the report's page of this run while it goes on: in the browser, or at the address that is printed."""
 
 
 def train() -> None:
@@ -102,6 +104,7 @@ def train_command(arguments: Sequence[str]) -> Callable[..., None]:
             quiet=logging.quiet,
             tensorboard=logging.tensorboard,
             wandb=logging.wandb,
+            watch=logging.watch,
             init_from=options.init_from,
             init_replay=options.init_replay,
             demonstrations=options.demonstrations,

@@ -17,11 +17,12 @@ from cvpo.envs.copies import Copies, LocalCopies, Step
 from cvpo.envs.errors import BadEnvironment, EnvironmentTimeout, Place
 from cvpo.envs.hangs import Thread, Watch, call_directly, too_late
 from cvpo.envs.identity import identity
+from cvpo.envs.on_ray import RayCopies
 from cvpo.envs.sources import EnvSource, Remote, as_source, check_known, for_worker, make_plain, to_text
-from cvpo.envs.spaces import ObservationSpec, size_of
+from cvpo.envs.spaces import ObservationSpec, images_of, numbers_in, size_of
 from cvpo.envs.vector import VectorCopies
 from cvpo.envs.workers import WorkerCopies
-from cvpo.tasks.table import find_task
+from cvpo.tasks.registry import find_task
 
 
 class Environments:
@@ -40,11 +41,12 @@ class Environments:
         python: str | None = None,
         timeout: float | None = None,
         name: str | None = None,
+        ray: str | None = None,
     ) -> None:
         """A vector environment has its own count.
 
         python: the interpreter that runs the environment of a name. timeout: seconds for an answer. name: what to call
-        the environment if other than it calls itself.
+        the environment if other than it calls itself. ray: address of a Ray cluster that runs the environments.
         """
         source = as_source(source)
         if python is not None and not isinstance(source, Remote):
@@ -66,12 +68,20 @@ class Environments:
         self._watch = Watch(self._where)
         # a process has a time limit of its own
         self._call: Callable[..., Any] = call_directly
-        if timeout is not None and not processes and not isinstance(source, Remote):
+        if timeout is not None and not processes and not isinstance(source, Remote) and ray is None:
             self._call = Thread(timeout, lambda seconds: too_late(self._where(), seconds))
         try:
             with self._watch:
                 self._copies: Copies = self._call(
-                    make_copies, source, count, options, self._place, processes, timeout, threads if native else None
+                    make_copies,
+                    source,
+                    count,
+                    options,
+                    self._place,
+                    processes,
+                    timeout,
+                    threads if native and ray is None else None,
+                    ray,
                 )
             self._read(self._copies.description, name or (task.name if task else None))
             self.identity = identity(task.source if task else source, self._copies.description)
@@ -86,7 +96,7 @@ class Environments:
         self.action: ActionSpec = description["action"]
         self._to_native = NativeActions(self.action)
         self.max_step_cost: float | None = description["max_step_cost"]
-        self.obs_size = size_of(self.observation)
+        self.obs_size, self.images = size_of(self.observation), images_of(self.observation)
         options = self.action.get("choices")
         self.discrete = isinstance(options, int)
         self.choices = tuple(options) if isinstance(options, list) else ()
@@ -105,27 +115,28 @@ class Environments:
         self._place.time = 0
         with self._watch:
             obs = self._call(self._copies.reset, [int(seed) for seed in seeds])
-        return self._checked("observation", obs)
+        self._checked("observation", numbers_in(self.observation, obs))
+        return obs
 
     def step(self, action: np.ndarray) -> Step:
         """Take actions [N, a] in [-1, 1] (clipped), or choices [N]."""
         self._place.time += 1
         with self._watch:
             step = self._call(self._copies.step, self._to_native(action))
-        for what, values in (("observation", step.obs), ("reward", step.reward), ("cost", step.costs)):
+        numbers = numbers_in(self.observation, step.obs)
+        for what, values in (("observation", numbers), ("reward", step.reward), ("cost", step.costs)):
             self._checked(what, values)
         if step.next_obs is not step.obs:
-            self._checked("observation", step.next_obs)
+            self._checked("observation", numbers_in(self.observation, step.next_obs))
         return step
 
-    def _checked(self, what: str, values: np.ndarray) -> np.ndarray:
+    def _checked(self, what: str, values: np.ndarray) -> None:
         if not np.isfinite(values).all():
             bad = int(np.argwhere(~np.isfinite(values.reshape(self.count, -1)).all(1))[0, 0])
             raise BadEnvironment(
                 f"{self.name} gave a non-finite {what}, {values[bad]}, in environment {bad} of {self.count} "
                 f"at step {self._place.time} of its epoch"
             )
-        return values
 
     def places(self) -> np.ndarray | None:
         """Where the robots are now, x and y [N, 2]; None if these are not built-in tasks stepped together."""
@@ -157,8 +168,13 @@ def make_copies(
     processes: bool,
     timeout: float | None,
     native_threads: int | None,
+    ray: str | None = None,
 ) -> Copies:
     """What runs the environments; `native_threads` is for a built-in task that runs as it is made for."""
+    if ray is not None:
+        if isinstance(source, VectorEnv):
+            raise BadEnvironment("a vector environment runs in the training process: leave out envs_on_ray")
+        return RayCopies(partial(_make_one, source, options, processes, timeout), ray, count, place, timeout)
     check_known(source)
     if isinstance(source, Remote):
         return WorkerCopies(for_worker(source), source.python, count, options, place, timeout)
@@ -177,3 +193,10 @@ def make_copies(
         return VectorCopies(first, options, place, owned=True)
     made = itertools.chain([first], iter(partial(make_plain, source), None))
     return LocalCopies(partial(next, made), count, options, place)
+
+
+def _make_one(
+    source: EnvSource, options: dict[str, Any], processes: bool, timeout: float | None, place: Place
+) -> Copies:
+    """One of several copies, of which each is on a machine of its own."""
+    return make_copies(source, 1, options, place, processes, timeout, None)

@@ -110,7 +110,7 @@ def problem_text(problem: object, place: Place, index: int) -> str:
     """The place is added once training is under way; before, all copies are in the same one."""
     if not place.time:
         return str(problem)
-    return f"{problem} (environment {index} of {place.count}, step {place.time} of its epoch)"
+    return f"{problem} ({place.short(index)})"
 
 
 def common_description(descriptions: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cvpo.errors import BadValue, UserError
 
 
@@ -26,6 +28,27 @@ class Place:
 
     def __init__(self, count: int) -> None:
         self.name, self.count, self.time = "the environment", count, 0
+        self._first = 0
+
+    def at(self, first: int) -> Place:
+        """The same for whoever has the environments from number `first` on, and counts them from 0."""
+        other = Place(self.count)
+        other.name, other._first = self.name, first
+        return other
 
     def of(self, index: int) -> str:
-        return f"{self.name}, environment {index} of {self.count}, at step {self.time} of its epoch"
+        return f"{self.name}, environment {self._first + index} of {self.count}, at step {self.time} of its epoch"
+
+    def short(self, index: int) -> str:
+        return f"environment {self._first + index} of {self.count}, step {self.time} of its epoch"
+
+
+class CopiesLost(WorkerDied):
+    """Environments that were lost with their machine. The next reset makes them anew."""
+
+    def __init__(self, place: Place, lost: Sequence[int]) -> None:
+        which = f"environment {lost[0]}" if len(lost) == 1 else f"environments {', '.join(map(str, lost))}"
+        super().__init__(
+            f"{place.name}: {which} of {place.count} lost at step {place.time} of the epoch, with the machine or the "
+            "process of Ray that ran them. The finished epochs are saved"
+        )

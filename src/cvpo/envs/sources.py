@@ -19,7 +19,7 @@ from cvpo.envs.errors import BadEnvironment
 from cvpo.envs.worker.make import find_maker, make
 from cvpo.envs.worker.problem import Problem, short
 from cvpo.runs.trust import REMOTE
-from cvpo.tasks.table import TASKS, find_task
+from cvpo.tasks.registry import TASKS, find_task
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,11 @@ def as_source(source: EnvSource) -> EnvSource:
 def remote(env: str, *, python: str, **kwargs: Any) -> Remote:
     """An environment that runs in worker processes of another Python interpreter: pass it to `train` or `evaluate`.
 
-    env: "module:id", "module:callable" or an id. `python`: the interpreter's path. It must be Python 3.8 or newer with
-    NumPy and the environment's own packages; gym 0.21 to 0.26 and every gymnasium will do.
+    Args:
+        env: "module:id", "module:callable" or an id.
+        python: the interpreter's path. It must be Python 3.8 or newer with NumPy and the environment's own packages;
+            gym 0.21 to 0.26 and every gymnasium work.
+        kwargs: passed to whatever makes the environment; of JSON's types.
     """
     return Remote(env, str(python), kwargs)
 

@@ -27,7 +27,7 @@ class SweepTable:
         self._statuses, self._console = statuses, console or Console()
         self._concurrency = 1
         self._shown = {status.spec.path: (status.state, status.deaths, 0) for status in statuses}
-        self._live = Live(console=self._console, get_renderable=self._table, refresh_per_second=2)
+        self._live = Live(console=self._console, get_renderable=self.__rich__, refresh_per_second=2)
 
     def __enter__(self) -> SweepTable:
         if self._console.is_interactive:
@@ -52,7 +52,7 @@ class SweepTable:
     def message(self, text: str) -> None:
         self._console.print(Text(text), soft_wrap=True)
 
-    def _table(self) -> Table:
+    def __rich__(self) -> Table:
         counts = [f"{sum(s.state == state for s in self._statuses)} {state}" for state in reversed(_FIRST)]
         left = remaining_seconds(self._statuses, self._concurrency)
         table = Table(title=f"{', '.join(counts)}; about {_duration(left)} left", title_justify="left")

@@ -1,4 +1,4 @@
-"""`reproduce`: the paper's runs through a sweep, and its figures from them."""
+"""`reproduce`: the runs of a suite through a sweep, and figures from them."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cvpo.experiments.backends import cores
-from cvpo.experiments.paper import core_hours, paper_grid
 from cvpo.experiments.spec import RunSpec, is_finished
 from cvpo.experiments.status import Status
+from cvpo.experiments.suites import core_hours, make_grid
 from cvpo.experiments.sweep import sweep
 
 
 def reproduce(
-    scale: str,
+    suite: str,
+    scale: str = "quick",
     tasks: Sequence[str] = (),
     methods: Sequence[str] = (),
     seeds: int | None = None,
     preset: str | None = None,
+    steps: int | None = None,
     *,
     output: Path,
     workers: int | None = None,
     ray: str | None = None,
     dry_run: bool = False,
 ) -> list[Status]:
-    """Train the paper's grid, or some tasks and methods of it, in output/runs; report on it in output/report.
+    """Train a suite, or some tasks and methods of it, in output/runs; report on it in output/report.
 
     Says first how long that takes; `dry_run` says only that, and returns nothing.
     """
-    specs = paper_grid(scale, tasks, methods, seeds, preset)
+    specs = make_grid(suite, scale, tasks, methods, seeds, preset, steps)
     print(describe(specs, output / "runs", workers or cores.available(), each_run=dry_run))
     if dry_run:
         return []
@@ -50,7 +52,7 @@ def describe(specs: Sequence[RunSpec], runs: Path, workers: int, each_run: bool)
     lines += [
         f"{len(specs)} runs ({len(specs) - len(waiting)} done already): {len({spec.env for spec in specs})} tasks, "
         f"{len(methods)} methods, up to {len({spec.seed for spec in specs})} seeds",
-        f"about {hours:.1f} core hours by the table in cvpo.experiments.paper: {hours / workers:.1f} hours for "
+        f"about {hours:.1f} core hours by the table in cvpo.experiments.suites: {hours / workers:.1f} hours for "
         f"{workers} at once with a core each, if this machine is like the one measured",
     ]
     return "\n".join(lines)

@@ -13,7 +13,7 @@ _ACTIVATIONS = {"relu": lambda x: np.maximum(x, 0, out=x), "tanh": lambda x: np.
 
 
 class Actor:
-    """Acts on flat float32 observations, [D] or [B, D].
+    """Acts on flat float32 observations, [D] or [B, D]; with images they are bytes, as docs/policy_file.md says.
 
     `best` gives the most likely action and `draw` a random one, both as the policy knows them: components in [-1, 1],
     the number of a choice, or several choices as one-hot vectors side by side. `own_units` turns them into what the
@@ -24,20 +24,23 @@ class Actor:
         self.description = description
         self.kind = description["kind"]
         self._activation = _ACTIVATIONS[description["activation"]]
+        self._images = [
+            (image["shape"], image["axes"], _layers(arrays, f"image_{i}"))
+            for i, image in enumerate(description.get("images", ()))
+        ]
         self._scaled = "observation/mean" in arrays
         if self._scaled:
             self._centre, self._deviation = arrays["observation/mean"], arrays["observation/deviation"]
             self._clip = np.float32(description["observation_clip"])
-        count = sum(name.startswith("actor/layer_") and name.endswith("/weight") for name in arrays)
-        self._hidden = [_layer(arrays, f"layer_{i}") for i in range(count)]
-        self._head = _layer(arrays, "logits" if self.kind in ("categorical", "choices") else "mean")
+        self._hidden = _layers(arrays, "actor")
+        self._head = _layer(arrays, "actor/logits" if self.kind in ("categorical", "choices") else "actor/mean")
         self._noise = description.get("noise", {})
         if self._noise.get("from") == "network":
-            self._noise_head = _layer(arrays, "noise")
+            self._noise_head = _layer(arrays, "actor/noise")
         elif self._noise:
             self._constant_scale = arrays["actor/noise/scale"]
         self._bounded = description.get("mean") == "tanh"
-        self._rng = np.random.default_rng(0)
+        self._rng = None  # made when it is needed: loading NumPy's generators takes a tenth of the start
         action = description["action"]
         if self.kind in ("categorical", "choices"):
             self._start = np.array(action["start"])
@@ -51,11 +54,15 @@ class Actor:
 
     def __call__(self, observation, deterministic=True):
         """The action for one observation [D], or the actions for [B, D], in the environment's own units."""
-        observation = np.asarray(observation, np.float32)
-        return self.own_units(self.best(observation) if deterministic else self.draw(observation, self._rng))
+        observation = np.asarray(observation, np.uint8 if self._images else np.float32)
+        if deterministic:
+            return self.own_units(self.best(observation))
+        if self._rng is None:
+            self.seed(0)
+        return self.own_units(self.draw(observation, self._rng))
 
     def seed(self, seed):
-        """Begin the random draws of `deterministic=False` anew."""
+        """Restart the random draws of `deterministic=False` from this seed."""
         self._rng = np.random.default_rng(seed)
 
     def best(self, obs):
@@ -104,9 +111,18 @@ class Actor:
 
     def _features(self, x):
         """What the last layer sees."""
+        seen = []
+        for shape, axes, layers in self._images:
+            size = int(np.prod(shape))
+            seen.append(_encode(layers, x[..., :size].reshape(*x.shape[:-1], *shape), axes))
+            x = x[..., size:]
+        if seen:
+            x = np.ascontiguousarray(x).view(np.float32)  # the numbers beside the images
         if self._scaled:
             x = (x - self._centre) / self._deviation
             x = np.minimum(np.maximum(x, -self._clip), self._clip)
+        if seen:
+            x = np.concatenate([*seen, x], axis=-1)
         for layer in self._hidden:
             x = self._activation(_affine(layer, x))
         return x
@@ -124,8 +140,30 @@ class Actor:
         return factor
 
 
+def _encode(layers, image, axes):
+    """Features in [-1, 1] of an image, or of a batch of them: convolutions, a layer, its output standardised."""
+    batch = image.ndim - len(axes)
+    x = image.transpose(*range(batch), *(batch + axis for axis in axes)).astype(np.float32) / np.float32(255)
+    x = x.reshape(*x.shape[: batch + 2], -1)  # height, width, channels
+    for layer in layers[:-1]:
+        # 3x3 with stride 2 and zeros around: the nine pixels that each output sees, side by side
+        height, width = -(-x.shape[-3] // 2), -(-x.shape[-2] // 2)
+        x = np.pad(x, [(0, 0)] * batch + [(1, 1), (1, 1), (0, 0)])
+        seen = [x[..., i : i + 2 * height - 1 : 2, j : j + 2 * width - 1 : 2, :] for i in range(3) for j in range(3)]
+        x = np.maximum(_affine(layer, np.concatenate(seen, axis=-1)), 0)
+    x = _affine(layers[-1], x.reshape(*x.shape[:batch], -1))
+    x = x - x.mean(-1, keepdims=True)
+    return np.tanh(x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(1e-5)))
+
+
+def _layers(arrays, name):
+    """Those that are numbered."""
+    count = sum(key.startswith(f"{name}/layer_") and key.endswith("/weight") for key in arrays)
+    return [_layer(arrays, f"{name}/layer_{i}") for i in range(count)]
+
+
 def _layer(arrays, name):
-    return arrays[f"actor/{name}/weight"], arrays[f"actor/{name}/bias"]
+    return arrays[f"{name}/weight"], arrays[f"{name}/bias"]
 
 
 def _affine(layer, x):

@@ -34,16 +34,21 @@ def evaluate(
     trust: bool = False,
     progress: Progress = lambda fraction: None,
 ) -> dict[str, Any]:
-    """Run a policy's episodes and say what they show of its reward, its costs and its limit. docs/deployment.md.
+    """Run episodes of a policy and measure its reward, its costs, and how safe it is (docs/deployment.md).
 
-    policy: a loaded policy, or the path of a run.
-    env: a task's name, a Gymnasium id or a callable; if not given, the one that the policy was trained on.
-    deterministic: without the policy's noise.
-    level: of all intervals and bounds.
-    max_step_cost: the most that a step can cost, for environments that do not say so; without it there is no bound of
-        the expected cost that holds whatever the costs' distribution is.
-    cost_limit: another limit than that of the training, one for each constraint.
-    trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
+    Args:
+        policy: a loaded policy, or the path of a run.
+        env: a task's name, a Gymnasium id or a callable. By default the one that the policy was trained on.
+        episodes: how many.
+        seed: of the first episode; the others follow from it.
+        deterministic: act without the policy's noise.
+        level: confidence level of all intervals and bounds.
+        max_step_cost: the most that a step can cost, if the environment does not say so itself. Without it the bound of
+            the expected cost is approximate.
+        cost_limit: judge by this limit instead of the one it was trained with; one number for each constraint.
+        which: the "newest" policy of a run, or its "best" one within the limit.
+        trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
+        progress: called with the fraction that is done.
     """
     policy = policy if isinstance(policy, Policy) else load(policy, which)
     source = env if env is not None else policy.trained_on(trust)
@@ -66,9 +71,10 @@ def compare(
     trust: bool = False,
     progress: Progress = lambda fraction: None,
 ) -> dict[str, Any]:
-    """Two policies on the same episodes' seeds: each one's evaluation, and the differences second - first.
+    """Evaluate two policies on episodes with the same seeds: both evaluations, and the differences second - first.
 
-    Episodes that begin alike are compared in pairs, so that what all policies find hard does not blur the difference.
+    Episodes that start in the same way are compared in pairs, so that episodes that are hard for both policies do not
+    hide the difference. The arguments are those of `evaluate`.
     """
     policies = [policy if isinstance(policy, Policy) else load(policy, which) for policy in (first, second)]
     results, runs = [], []

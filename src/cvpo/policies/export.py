@@ -7,12 +7,14 @@ observation, squashing, clipping and units are inside. Each is checked against t
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from cvpo.envs.spaces import images_of, size_of
 from cvpo.errors import BadValue
 from cvpo.policies import actor, export_c
 from cvpo.policies.files import Which
@@ -25,7 +27,7 @@ _USE = """Run it, with NumPy installed:
 
     import policy
     act = policy.load()
-    action = act(observation)  # [{size}] or [batch, {size}]; act(observation, deterministic=False) draws with noise
+    action = act(observation)  # {dtype} [{size}] or [batch, {size}]; act(..., deterministic=False) draws with noise
 
 policy.json describes the policy, weights.npz holds its arrays.
 """
@@ -34,12 +36,14 @@ policy.json describes the policy, weights.npz holds its arrays.
 def export(
     policy: Policy | str | Path, output: str | Path | None = None, format: Format = "numpy", which: Which = "newest"
 ) -> Path:
-    """Write a policy as something that runs without cvpo, check it, and return its path.
+    """Write a policy in a form that runs without cvpo, check that it acts the same, and return its path.
 
-    policy: a loaded policy, or the path of a run.
-    output: where it is written; RUN/export/policy_numpy, policy.h or policy.onnx if not given.
-    format: "numpy", a folder with one readable Python file and the weights; "c", a header with one function; "onnx",
-        for ONNX Runtime and the like (extra: onnx).
+    Args:
+        policy: a loaded policy, or the path of a run.
+        output: where it is written. By default RUN/export/policy_numpy, policy.h or policy.onnx.
+        format: "numpy", a folder with one readable Python file and the weights; "c", a header with one function; or
+            "onnx", for ONNX Runtime and similar (extra: onnx).
+        which: the "newest" policy of a run, or its "best" one within the limit.
     """
     names = {"numpy": "policy_numpy", "c": "policy.h", "onnx": "policy.onnx"}
     if format not in names:
@@ -53,6 +57,8 @@ def export(
     policy = policy if isinstance(policy, Policy) else load(policy, which)
     if policy.actor.kind == "choices" and format != "numpy":
         raise BadValue(f"a policy with several choices at once is exported as numpy only, got format {format!r}")
+    if "images" in policy.description and format != "numpy":
+        raise BadValue(f"a policy that sees images is exported as numpy only, got format {format!r}")
     path = Path(output)
     path.parent.mkdir(parents=True, exist_ok=True)
     if format == "numpy":
@@ -72,21 +78,35 @@ def write_numpy(policy: Policy, folder: Path) -> None:
     shutil.copyfile(actor.__file__, folder / "policy.py")
     np.savez(folder / "weights.npz", **policy.arrays)  # type: ignore[arg-type]
     (folder / "policy.json").write_text(to_json(policy.description, indent=2) + "\n")
-    (folder / "README.txt").write_text(_USE.format(size=policy.description["observation"]["size"]))
+    (folder / "README.txt").write_text(
+        _USE.format(size=policy.description["observation"]["size"], dtype=_dtype(policy))
+    )
     again = actor.Actor(json.loads((folder / "policy.json").read_text()), dict(np.load(folder / "weights.npz")))
     observations = probes(policy)
     require_equal(policy, policy.actor(observations), again(observations), folder)
 
 
+def _dtype(policy: Policy) -> str:
+    return "uint8" if "images" in policy.description else "float32"
+
+
 def probes(policy: Policy, count: int = 256) -> np.ndarray:
     """Random observations [B, D] where the policy has been, and far from it."""
     rng = np.random.default_rng(0)
+    layout = policy.description["observation"]["layout"]
+    if images := images_of(layout):
+        pixels = sum(map(math.prod, images))
+        bytes_ = rng.integers(0, 256, (count, pixels), np.uint8)
+        numbers = rng.standard_normal((count, (size_of(layout) - pixels) // 4)).astype(np.float32)
+        return np.concatenate([bytes_, numbers.view(np.uint8)], axis=1)
     noise = rng.standard_normal((count, policy.description["observation"]["size"]))
     noise[::4] *= 30.0
     centre, deviation = (policy.arrays.get(f"observation/{name}", default) for name, default in _UNSCALED)
-    return (centre + deviation * noise).astype(np.float32)
+    # an observation that never varied has a deviation beyond what can be multiplied
+    return (centre + np.minimum(deviation, _FAR) * noise).astype(np.float32)
 
 
+_FAR = 1e6
 _UNSCALED = (("mean", np.float32(0)), ("deviation", np.float32(1)))
 
 

@@ -15,6 +15,7 @@ from cvpo.policies.files import Which
 from cvpo.policies.policy import Policy, load
 from cvpo.policies.render import replay
 from cvpo.policies.violations import Violations, draw_violations
+from cvpo.runs.directory import INSPECT
 from cvpo.runs.strict_json import to_json
 
 
@@ -57,17 +58,31 @@ def inspect(
     trust: bool = False,
     progress: Progress = lambda fraction: None,
 ) -> list[Path]:
-    """Write pictures and films of what is unsafe in a policy's episodes, and return the files.
+    """Write pictures and films of what is unsafe in a policy's episodes, and return the files (docs/deployment.md).
 
-    violations.png: when in the episode costs arise and from what, how they are spread over episodes, and, for a
-        built-in task, where. violations.json: the numbers.
-    worst_1.mp4 (or .gif): the episodes that cost most, as many as `films`; of environments that render.
-    trajectories.npz: every step, if asked for. docs/deployment.md names its arrays.
+    - violations.png: when costs arise in an episode and from what, how they are spread over episodes, and, for a
+      built-in task, where.
+    - violations.json: the numbers.
+    - worst_1.mp4 (or .gif): the episodes that cost most, if the environment renders.
+    - trajectories.npz: every step, if asked for.
+
+    Args:
+        run: the run directory.
+        output: the folder to write. By default RUN/inspect.
+        env: by default the one it was trained on.
+        episodes: how many.
+        seed: of the first episode; the others follow from it.
+        deterministic: act without the policy's noise.
+        films: how many of the worst episodes to film.
+        trajectories: write trajectories.npz.
+        which: the "newest" policy of the run, or its "best" one within the limit.
+        trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
+        progress: called with the fraction that is done.
     """
     if episodes < 1 or films < 0:
         raise BadValue(f"episodes must be >= 1 and films >= 0, got {episodes} and {films}")
     policy = load(run, which)
-    folder = Path(output) if output is not None else Path(run) / "inspect"
+    folder = Path(output) if output is not None else Path(run) / INSPECT
     source = env if env is not None else policy.trained_on(trust)
     policy.seed(seed)
     seeds = episode_seeds(seed, episodes)
@@ -111,7 +126,7 @@ def _film_worst(
 def _floor(source: EnvSource, found: Violations) -> list[Any]:
     """What lies on the floor of a built-in task, drawn under the heat map."""
     from cvpo.envs.sources import make_plain
-    from cvpo.tasks.table import find_task
+    from cvpo.tasks.registry import find_task
 
     if found.places is None or not find_task(source):
         return []

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cvpo.envs.sources import EnvSource, as_source
-from cvpo.envs.spaces import flatten
+from cvpo.envs.spaces import flatten, numbers_in
 from cvpo.errors import BadValue
 from cvpo.policies.actor import Actor
 from cvpo.policies.files import Which, read_policy
@@ -31,7 +31,7 @@ class Policy:
 
     def __call__(self, observation: Any, deterministic: bool = True) -> np.ndarray:
         flat, _ = flatten(self._layout, observation)
-        if not np.isfinite(flat).all():
+        if not np.isfinite(numbers_in(self._layout, flat)).all():
             raise BadValue(f"observation must be finite, got {observation}")
         return self.actor.own_units(self.act(flat, deterministic))
 
@@ -40,7 +40,7 @@ class Policy:
         return self.actor.best(flat) if deterministic else self.actor.draw(flat, self._rng)
 
     def seed(self, seed: int) -> None:
-        """Begin the random draws of `deterministic=False` anew."""
+        """Restart the random draws of `deterministic=False` from this seed."""
         self._rng = np.random.default_rng(seed)
 
     @property
@@ -61,10 +61,12 @@ class Policy:
 
 
 def load(path: str | Path, which: Which = "newest") -> Policy:
-    """The policy of a run directory, or of a policy file.
+    """Load the policy of a run directory, or a policy file.
 
-    which: "newest", of the last epoch that was trained; "best", the one with the highest reward among those that were
-        within the cost limit in two evaluations in a row.
+    Args:
+        path: the run directory or the file.
+        which: "newest", of the last epoch that was trained; or "best", the one with the highest reward among those that
+            were within the cost limit in two evaluations in a row.
     """
     file, description, arrays = read_policy(path, which)
     try:

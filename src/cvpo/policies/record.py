@@ -14,7 +14,7 @@ from cvpo.policies.policy import Policy, load
 
 
 class Demonstrations:
-    """Steps one after the other, each with `add`; `save` writes the file. For a user's own controller:
+    """The steps of a controller of your own, as a file that a run can start with. Call `add` after each step:
 
     demonstrations = cvpo.Demonstrations()
     ...

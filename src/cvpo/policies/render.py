@@ -15,7 +15,7 @@ from cvpo.policies.files import Which
 from cvpo.policies.policy import Policy, load
 from cvpo.runs.directory import VIDEOS
 from cvpo.tasks.drawing.film import write_film
-from cvpo.tasks.table import find_task
+from cvpo.tasks.registry import find_task
 
 
 def render(
@@ -32,10 +32,16 @@ def render(
 ) -> Path:
     """Film the deterministic policy of a run and return the file's path.
 
-    output: an mp4 or gif file, RUN/videos/episode.mp4 if not given; where no mp4 can be written it becomes a gif.
-    env: if other than it was trained on; a callable must make an environment that renders.
-    view: of a built-in task: "top" (from above) or "3d" (needs GL).
-    trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
+    Args:
+        run: the run directory.
+        output: an mp4 or gif file. By default RUN/videos/episode.mp4, or .gif if no mp4 can be written.
+        env: by default the one it was trained on. A callable must make an environment that renders.
+        episodes: how many, one after the other.
+        seed: of the environment.
+        fps: frames per second.
+        view: of a built-in task: "top" (from above) or "3d" (needs OpenGL).
+        which: the "newest" policy of the run, or its "best" one within the limit.
+        trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
     """
     policy = load(run, which)
     output = Path(output) if output is not None else Path(run) / VIDEOS / "episode.mp4"

@@ -14,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle as CirclePatch
 from matplotlib.patches import Polygon as PolygonPatch
+from matplotlib.ticker import MaxNLocator
 
 from cvpo.report.style import INK, LIMIT, styled
 from cvpo.tasks.shapes import Disc, Polygon
@@ -112,6 +113,7 @@ def _draw_episodes(axes: Axes, found: Violations) -> None:
             axes.text(limit, 1.0, f" limit {limit:g}", transform=axes.get_xaxis_transform(), va="top", color=INK)
         if several:
             axes.legend(fontsize=8)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(title="How much", xlabel="cost of an episode", ylabel="episodes")
 
 

@@ -32,14 +32,16 @@ def convergence_boxes(study: Study) -> Figure:
 
 def convergence_costs(study: Study, constraint: Constraint, method: str) -> np.ndarray:
     """The cost of every epoch in the last part of training, of all runs of a method."""
-    runs = study.select(constraint.task, method)
+    runs = study.counted(constraint.task, method)
     return np.concatenate([np.zeros(0), *(run.costs[constraint.index][run.converged] for run in runs)])
 
 
 def final_intervals(study: Study) -> Figure:
     """Interquartile means of final reward and cost with 95% bootstrap intervals, by task and over all tasks."""
     rows = 1 + max(len(study.limits(task)) for task in study.tasks)
-    together = len(study.tasks) > 1
+    # For all tasks together there must be a method that has runs on each.
+    everywhere = any(all(study.select(task, method) for task in study.tasks) for method in study.methods)
+    together = len(study.tasks) > 1 and everywhere
     figure, columns = columns_of_axes(
         len(study.tasks) + together, rows, height=_height(study), labels=_label_width(study)
     )
@@ -50,7 +52,7 @@ def final_intervals(study: Study) -> Figure:
             costs = {m: [_finals(study, task, m, constraint)] for m in study.methods}
             _draw_intervals(below, study, costs)
             cost_axis(below, constraint.limit, vertical=True)
-            below.set_xlabel("final cost" if len(constraints) == 1 else f"final cost {constraint.index + 1}")
+            below.set_xlabel(f"final {constraint.cost}")
         axes[0].set_title(task)
         axes[0].set_xlabel("final reward")
         for unused in axes[1 + len(constraints) :]:
@@ -59,11 +61,13 @@ def final_intervals(study: Study) -> Figure:
         axes = columns[-1]
         axes[0].set_title("all tasks")
         axes[0].set_xlabel("normalised reward")
-        axes[1].set_xlabel("cost / limit")
         _draw_intervals(axes[0], study, {m: normalized_rewards(study, m) for m in study.methods})
-        _draw_intervals(axes[1], study, {m: relative_costs(study, m) for m in study.methods})
-        cost_axis(axes[1], 1.0, vertical=True)
-        for unused in axes[2:]:
+        limited = any(relative_costs(study, method) for method in study.methods)
+        if limited:
+            axes[1].set_xlabel("cost / limit")
+            _draw_intervals(axes[1], study, {m: relative_costs(study, m) for m in study.methods})
+            cost_axis(axes[1], 1.0, vertical=True)
+        for unused in axes[1 + limited :]:
             unused.set_visible(False)
     return figure
 
@@ -85,7 +89,7 @@ def relative_costs(study: Study, method: str) -> list[np.ndarray]:
 
 def _finals(study: Study, task: str, method: str, constraint: Constraint | None = None) -> np.ndarray:
     """[n] final reward, or final cost, of each run that has one."""
-    runs = study.select(task, method)
+    runs = study.counted(task, method)
     values = [final_reward(run) if constraint is None else final_cost(run, constraint.index) for run in runs]
     return np.array([value for value in values if math.isfinite(value)])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -52,7 +53,7 @@ def training_curves(study: Study, methods: Sequence[str], compared: Sequence[str
         axes[0].set_title(task)
         label_reward(axes[0])
         for constraint, below in zip(constraints, axes[1:], strict=False):
-            _label_cost(below, constraint, len(constraints))
+            _label_cost(below, constraint)
         for unused in axes[1 + len(constraints) :]:
             unused.set_visible(False)
         for used in axes[: 1 + len(constraints)]:
@@ -63,7 +64,7 @@ def training_curves(study: Study, methods: Sequence[str], compared: Sequence[str
 
 def reward_against_cost(study: Study) -> Figure:
     """Reward over all the cost paid so far, on a log axis: the further up and left, the less a reward has cost."""
-    constraints = study.all_constraints()
+    constraints = [constraint for constraint in study.all_constraints() if _paid(study, constraint)]
     figure, columns = columns_of_axes(len(constraints), 1, height=2.3)
     colors = looks(study.methods)
     for constraint, (axes,) in zip(constraints, columns, strict=True):
@@ -83,6 +84,15 @@ def reward_against_cost(study: Study) -> Figure:
     return figure
 
 
+def any_paid(study: Study) -> bool:
+    """Whether there is anything to draw of rewards against costs."""
+    return any(_paid(study, constraint) for constraint in study.all_constraints())
+
+
+def _paid(study: Study, constraint: Constraint) -> bool:
+    return any(np.isfinite(reward_by_cost(run, constraint.index)[1]).any() for run in study.on_task(constraint.task))
+
+
 def reward_by_cost(run: RunRecord, constraint: int) -> tuple[np.ndarray, np.ndarray]:
     """The run's epochs as (cumulative cost, reward), from the first cost on: a log axis has no place for none."""
     cost = run.cumulative_costs[constraint]
@@ -92,9 +102,10 @@ def reward_by_cost(run: RunRecord, constraint: int) -> tuple[np.ndarray, np.ndar
 
 def limit_satisfaction(study: Study) -> Figure:
     """How probable it is, as training goes on, that an epoch's cost is within all limits."""
-    figure, columns = columns_of_axes(len(study.tasks), 1, height=2.1)
+    tasks = limited_tasks(study)
+    figure, columns = columns_of_axes(len(tasks), 1, height=2.1)
     colors = looks(study.methods)
-    for task, (axes,) in zip(study.tasks, columns, strict=True):
+    for task, (axes,) in zip(tasks, columns, strict=True):
         for method in study.methods:
             satisfied = partial(satisfaction, limits=study.limits(task))
             _draw_mean(axes, study.select(task, method), satisfied, colors[method], band=False)
@@ -105,6 +116,11 @@ def limit_satisfaction(study: Study) -> Figure:
         label_steps(axes)
     add_legend(figure, study.methods, colors, limit=False)
     return figure
+
+
+def limited_tasks(study: Study) -> list[str]:
+    """The tasks that have a limit to satisfy."""
+    return [task for task in study.tasks if any(map(math.isfinite, study.limits(task)))]
 
 
 def satisfaction(run: RunRecord, limits: Sequence[float]) -> np.ndarray:
@@ -135,15 +151,16 @@ def run_figure(run: RunRecord) -> Figure:
     shown = [(row[0], run.reward, run.eval_reward)]
     shown += [(axes, run.costs[c.index], run.eval_costs[c.index]) for c, axes in zip(constraints, row[1:], strict=True)]
     for axes, trained, evaluated in shown:
-        axes.plot(run.steps, trained, color=look.color, label="training episodes")
+        dot = "o" if len(run.steps) == 1 else None
+        axes.plot(run.steps, trained, color=look.color, label="training episodes", marker=dot)
         measured = np.isfinite(evaluated)
         if measured.any():
             style = {"color": "#E69F00", "linewidth": 1.2, "alpha": 0.9, "zorder": 1.95}
-            axes.plot(run.steps[measured], evaluated[measured], label="deterministic policy", **style)  # type: ignore[arg-type]
+            axes.plot(run.steps[measured], evaluated[measured], label="deterministic policy", marker=dot, **style)  # type: ignore[arg-type]
         label_steps(axes)
     label_reward(row[0])
     for constraint, axes in zip(constraints, row[1:], strict=True):
-        _label_cost(axes, constraint, len(constraints))
+        _label_cost(axes, constraint)
     legend_above(figure, *row[-1].get_legend_handles_labels(), title=f"{method} on {task}")
     return figure
 
@@ -159,11 +176,12 @@ def _draw_mean(
 
 
 def _draw_band(axes: Axes, x: np.ndarray, mean: np.ndarray, deviation: np.ndarray | None, look: Look) -> None:
-    axes.plot(x, mean, color=look.color, linestyle=look.dashes)
+    alone = np.isfinite(mean).sum() == 1  # a line of one point is not seen
+    axes.plot(x, mean, color=look.color, linestyle=look.dashes, marker="o" if alone else None, markersize=4)
     if deviation is not None:
         axes.fill_between(x, mean - deviation, mean + deviation, color=look.color, alpha=0.18, linewidth=0)
 
 
-def _label_cost(axes: Axes, constraint: Constraint, constraints: int) -> None:
-    axes.set_ylabel("cost" if constraints == 1 else f"cost {constraint.index + 1}")
+def _label_cost(axes: Axes, constraint: Constraint) -> None:
+    axes.set_ylabel(constraint.cost)
     cost_axis(axes, constraint.limit)

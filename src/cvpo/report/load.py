@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import reprlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,24 @@ import numpy as np
 from cvpo.errors import UserError
 from cvpo.metric_names import cost_names
 from cvpo.report.statistics import mean_over_last
-from cvpo.runs.directory import CONFIG, METRICS, RunDirectoryError, read_config, read_metrics
+from cvpo.runs.directory import (
+    CONFIG,
+    ERROR,
+    LOCK,
+    METRICS,
+    SPEC,
+    RunDirectoryError,
+    read_config,
+    read_metrics,
+)
 from cvpo.runs.strict_json import require_fields
 
 # What a run directory may ask of a report. Anybody may have written it, and one run must not stop or stall the others.
 LONGEST_NAME = 200
 LARGEST_NUMBER = 1e30
 MOST_CONSTRAINTS = 50
+MOST_METRICS = 500
+MOST_OF_ERROR = 20_000  # characters
 CONVERGED = 0.2
 """The last part of training that counts as converged, as in the paper's section on the convergence cost."""
 
@@ -39,6 +50,8 @@ class RunRecord:
     cumulative_costs: np.ndarray  # [m, T] all cost paid since the start
     eval_reward: np.ndarray  # [T] mean over the evaluation's episodes
     eval_costs: np.ndarray  # [m, T]
+    metrics: Mapping[str, np.ndarray]  # all that was logged, by its name, as it was logged
+    error: str | None  # what ended it
 
     @property
     def env(self) -> str:
@@ -56,6 +69,23 @@ class RunRecord:
     def limits(self) -> tuple[float, ...]:
         """[m] of the cost per episode; infinite: not constrained."""
         return tuple(float(limit) for limit in self.settings["cost_limit"])
+
+    @property
+    def statistic(self) -> str:
+        """What the limits are on: "mean", or a quantile or CVaR of the episodes' costs."""
+        return str(self.settings["config"].get("constraint", "mean"))
+
+    @property
+    def cost_keys(self) -> tuple[str, ...]:
+        """The names of the costs in the environment, if the run says them."""
+        keys = self.settings["config"].get("cost_keys")
+        return tuple(map(str, keys)) if isinstance(keys, list) and len(keys) == len(self.limits) else ()
+
+    @property
+    def limited_metrics(self) -> list[list[str]]:
+        """The logged names of the costs [m] that the limits are on: of training, and of evaluation."""
+        name = "cost" if self.statistic == "mean" else "constrained_cost"
+        return [cost_names(f"{phase}/{name}", len(self.limits)) for phase in ("train", "eval")]
 
     @property
     def planned_steps(self) -> int:
@@ -77,9 +107,7 @@ class RunRecord:
 
     def within(self, limits: Sequence[float]) -> np.ndarray:
         """[T] 1 where the epoch's cost is within every limit, 0 where it is not, NaN where it was not measured."""
-        within = np.all(self.costs <= np.array(limits)[:, None], axis=0).astype(float)
-        within[np.isnan(self.costs).any(axis=0)] = np.nan
-        return within
+        return within_limits(self.costs, limits)
 
     @property
     def epoch_steps(self) -> float:
@@ -115,17 +143,55 @@ class Unread:
 
     path: Path
     reason: str
+    error: str | None = None
 
 
 def load_runs(paths: Sequence[str | Path]) -> tuple[list[RunRecord], list[Unread]]:
     """All runs in and below `paths`. One that cannot be read, or has no epoch yet, is told apart, not fatal."""
-    runs, unread = [], []
-    for path in find_runs(paths):
+    return RunReader().load(find_runs(paths))
+
+
+class RunReader:
+    """Reads runs, and again only those that have changed since."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[Any, RunRecord | Unread]] = {}
+
+    def load(self, found: Sequence[Path]) -> tuple[list[RunRecord], list[Unread]]:
+        """The runs in these directories, each once, and those that are left out."""
+        runs: dict[str, RunRecord] = {}
+        unread = []
+        self._known = {path: (state := self.state(path), self._read(path, state)) for path in found}
+        for _, run in self._known.values():
+            if isinstance(run, Unread):
+                unread.append(run)
+                continue
+            # Every run has an id of its own: two directories with the same one hold the same run, not two seeds.
+            name = run.settings["provenance"]["id"]
+            short, long = sorted([run, runs.get(name, run)], key=lambda copy: len(copy.steps))
+            if name in runs:
+                unread.append(Unread(short.path, f"is a copy of {long.path}, and counted once", short.error))
+            runs[name] = long
+        return list(runs.values()), unread
+
+    def state(self, path: Path) -> Any:
+        """What differs once a run has changed."""
+        found: list[Any] = []
+        for name in (CONFIG, METRICS, ERROR):
+            try:
+                status = (path / name).lstat()
+                found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+            except OSError:
+                found.append(None)
+        return found
+
+    def _read(self, path: Path, state: Any) -> RunRecord | Unread:
+        if path in self._known and self._known[path][0] == state:
+            return self._known[path][1]
         try:
-            runs.append(read_run(path))
+            return read_run(path)
         except (UserError, OSError) as error:
-            unread.append(Unread(path, str(error)))
-    return runs, unread
+            return Unread(path, str(error), read_error(path))
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[Path]:
@@ -142,32 +208,63 @@ def read_run(path: Path) -> RunRecord:
     if not lines:
         raise RunDirectoryError(f"{path} has no finished epoch yet")
     constraints = _check_settings(path, settings)
-
-    def column(key: str) -> np.ndarray:
-        return np.array([_number(path, key, line.get(key)) for line in lines])
-
-    def columns(key: str) -> np.ndarray:
-        return np.array([column(name) for name in cost_names(key, constraints)]).reshape(constraints, len(lines))
-
-    def limited(phase: str) -> np.ndarray:
-        """The costs that the limit is on: their mean, or the statistic that the run was trained with."""
-        statistic = settings["config"].get("constraint", "mean")
-        return columns(f"{phase}/cost" if statistic == "mean" else f"{phase}/constrained_cost")
-
+    metrics = _columns(path, lines)
+    missing = np.full(len(lines), np.nan)
     run = RunRecord(
         path=path,
         settings=settings,
-        steps=column("steps"),
-        wall_seconds=column("wall_seconds"),
-        reward=column("train/reward"),
-        costs=limited("train"),
-        cumulative_costs=columns("train/cumulative_cost"),
-        eval_reward=column("eval/reward"),
-        eval_costs=limited("eval"),
+        steps=metrics.get("steps", missing),
+        wall_seconds=metrics.get("wall_seconds", missing),
+        reward=metrics.get("train/reward", missing),
+        costs=missing[None],
+        cumulative_costs=logged(metrics, cost_names("train/cumulative_cost", constraints)),
+        eval_reward=metrics.get("eval/reward", missing),
+        eval_costs=missing[None],
+        metrics=metrics,
+        error=read_error(path),
     )
+    train, evaluation = run.limited_metrics
+    run = replace(run, costs=logged(metrics, train), eval_costs=logged(metrics, evaluation))
     if not np.all(np.diff(run.steps, prepend=0.0) > 0):  # NaN too
         raise RunDirectoryError(f"the steps in {path / METRICS} do not grow from line to line")
     return run
+
+
+def logged(metrics: Mapping[str, np.ndarray], names: Sequence[str]) -> np.ndarray:
+    """[n, T] the metrics of these names; NaN where there is none."""
+    missing = np.full(len(next(iter(metrics.values()), ())), np.nan)
+    return np.array([metrics.get(name, missing) for name in names])
+
+
+def within_limits(costs: np.ndarray, limits: Sequence[float]) -> np.ndarray:
+    """[T] of costs [m, T]: 1 within every limit, 0 where not, NaN where one was not measured."""
+    within = np.all(costs <= np.array(limits)[:, None], axis=0).astype(float)
+    within[np.isnan(costs).any(axis=0)] = np.nan
+    return within
+
+
+def read_error(path: Path) -> str | None:
+    """The end of what the run says of the error that ended it: its last lines say most."""
+    try:
+        # Not through a link: it may point to a file that is nobody's business.
+        descriptor = os.open(path / ERROR, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            file.seek(-min(MOST_OF_ERROR, os.fstat(descriptor).st_size), os.SEEK_END)
+            text = file.read(MOST_OF_ERROR).decode(errors="replace").strip()
+    except OSError:
+        return None
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "�" for letter in text) or None
+
+
+def _columns(path: Path, lines: Sequence[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """Everything that is a number in any of the lines, by its name."""
+    names = dict.fromkeys(name for line in lines for name, value in line.items() if isinstance(value, int | float))
+    if len(names) > MOST_METRICS:
+        raise RunDirectoryError(f"{path / METRICS} has {len(names)} metrics; a report shows at most {MOST_METRICS}")
+    for name in names:
+        if len(name) > LONGEST_NAME or not name.isprintable():
+            raise RunDirectoryError(f"{path / METRICS} has a metric that no page has room for: {reprlib.repr(name)}")
+    return {name: np.array([_number(path, name, line.get(name)) for line in lines]) for name in names}
 
 
 def _check_settings(path: Path, settings: dict[str, Any]) -> int:
@@ -196,7 +293,9 @@ def _check_settings(path: Path, settings: dict[str, Any]) -> int:
 
 def _walk(path: Path) -> Iterator[Path]:
     for directory, below, files in os.walk(path):
-        if CONFIG in files and METRICS in files:
+        begun = CONFIG in files and not {METRICS, ERROR, LOCK}.isdisjoint(files)
+        failed = SPEC in files and ERROR in files  # of a sweep, before it had settings
+        if begun or failed:
             below.clear()  # checkpoints and films hold no further runs
             yield Path(directory)
 

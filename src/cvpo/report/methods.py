@@ -10,7 +10,7 @@ from typing import Any
 from cvpo.report.load import RunRecord
 
 # Settings that say how a run is executed or observed, not what it learns.
-_IRRELEVANT = frozenset({"threads", "processes", "eval_every", "eval_episodes"})
+_IRRELEVANT = frozenset({"threads", "processes", "python", "envs_on_ray", "env_timeout", "eval_every", "eval_episodes"})
 _WORDS: dict[tuple[str, Any], str] = {
     ("kl_constraint", True): "",
     ("kl_constraint", False): "no KL",
@@ -19,14 +19,14 @@ _WORDS: dict[tuple[str, Any], str] = {
 _PAPER_ORDER = ("cvpo", "sac-lag", "td3-lag", "ddpg-lag", "trpo", "trpo-lag", "ppo-lag", "cpo")
 
 
-def name_methods(runs: Sequence[RunRecord]) -> list[str]:
-    """The method of each run, such as "CVPO", "CVPO (no KL)" or "SAC-Lag (batch_size=64)".
+def name_methods(runs: Sequence[RunRecord], tasks: Sequence[str]) -> list[str]:
+    """The method of each run on its task, such as "CVPO", "CVPO (no KL)" or "SAC-Lag (batch_size=64)".
 
     A setting that differs between tasks alone makes no method of its own, nor does one that follows from those named.
     """
     names = [""] * len(runs)
     for algorithm, members in _grouped(range(len(runs)), key=lambda i: runs[i].algorithm).items():
-        telling = _telling_settings([runs[i] for i in members])
+        telling = _telling_settings([runs[i] for i in members], [tasks[i] for i in members])
         for i in members:
             words = [word for key in telling if _has(runs[i], key) and (word := _word(key, _setting(runs[i], key)))]
             names[i] = _algorithm_name(algorithm) + (f" ({', '.join(words)})" if words else "")
@@ -50,14 +50,16 @@ def without_kl(run: RunRecord) -> bool:
     return run.settings["config"].get("kl_constraint") is False
 
 
-def _telling_settings(runs: Sequence[RunRecord]) -> list[str]:
+def _telling_settings(runs: Sequence[RunRecord], tasks: Sequence[str]) -> list[str]:
     """The fewest settings, in the order of the configuration, that tell apart the runs of each task."""
     telling: list[str] = []
     # The preset comes first: it explains many settings with one word.
     for key in dict.fromkeys(["preset", *(key for run in runs for key in run.settings["config"])]):
-        groups = _grouped(runs, key=lambda run: (run.env, *(repr(_setting(run, known)) for known in telling)))
+        groups = _grouped(
+            range(len(runs)), key=lambda i: (tasks[i], *(repr(_setting(runs[i], known)) for known in telling))
+        )
         # A run of a version that had no such setting does not differ in it.
-        values = [{repr(_setting(run, key)) for run in group if _has(run, key)} for group in groups.values()]
+        values = [{repr(_setting(runs[i], key)) for i in group if _has(runs[i], key)} for group in groups.values()]
         varies = any(len(found) > 1 for found in values)
         if varies and key not in _IRRELEVANT:
             telling.append(key)

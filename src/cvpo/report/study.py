@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cvpo.report.load import RunRecord
+from cvpo.report.load import CONVERGED, RunRecord
 from cvpo.report.methods import method_order, name_methods, without_kl
 from cvpo.report.statistics import mean
+from cvpo.report.tasks import constrained, name_tasks
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Constraint:
     task: str
     index: int
     limit: float  # infinite: not constrained
-    name: str  # the task, and which of its costs if it has several
+    cost: str  # the cost's name
+    name: str  # the task, and the cost's name if there are several
 
 
 class RewardRange(NamedTuple):
@@ -51,7 +53,8 @@ class Study:
 
     @classmethod
     def of(cls, runs: Sequence[RunRecord]) -> Study:
-        run_tasks, run_methods = name_tasks(runs), name_methods(runs)
+        run_tasks = name_tasks(runs)
+        run_methods = name_methods(runs, run_tasks)
         # The mean of five episodes scatters more than that of twenty: methods are compared by epochs of equal length.
         longest: dict[str, float] = {}
         for run, task in zip(runs, run_tasks, strict=True):
@@ -63,6 +66,15 @@ class Study:
         """The runs of a method on a task, one for each seed."""
         named = zip(self.runs, self.run_tasks, self.run_methods, strict=True)
         return [run for run, its_task, its_method in named if (its_task, its_method) == (task, method)]
+
+    def counted(self, task: str, method: str) -> list[RunRecord]:
+        """Those runs of a method on a task whose ends are compared: not one that ended, or is, far behind the others.
+
+        What a run has learned in a tenth of the time is no result of the method.
+        """
+        runs = self.select(task, method)
+        furthest = max((run.steps[-1] for run in runs), default=0.0)
+        return [run for run in runs if run.steps[-1] >= (1.0 - CONVERGED) * furthest]
 
     def on_task(self, task: str) -> list[RunRecord]:
         return [run for run, its in zip(self.runs, self.run_tasks, strict=True) if its == task]
@@ -76,15 +88,23 @@ class Study:
     def is_ablation(self, method: str) -> bool:
         return without_kl(self.of_method(method)[0])
 
+    def reference(self, task: str) -> RunRecord:
+        """A run that tells the task's limits: a constrained one, if there is any."""
+        runs = self.on_task(task)
+        return next((run for run in runs if constrained(run)), runs[0])
+
     def limits(self, task: str) -> tuple[float, ...]:
         """[m] of a task, as its constrained runs have them."""
-        return min(run.limits for run in self.on_task(task))  # an unconstrained run's are infinite
+        return self.reference(task).limits
 
     def constraints(self, task: str) -> list[Constraint]:
-        limits = self.limits(task)
-        several = len(limits) > 1
+        run = self.reference(task)
+        several = len(run.limits) > 1
+        costs = run.cost_keys or ([f"cost {i + 1}" for i in range(len(run.limits))] if several else ["cost"])
+        statistic = "" if run.statistic == "mean" else f" ({run.statistic})"
         return [
-            Constraint(task, i, limit, f"{task}, cost {i + 1}" if several else task) for i, limit in enumerate(limits)
+            Constraint(task, i, limit, cost + statistic, f"{task}, {cost}" if several else task)
+            for i, (limit, cost) in enumerate(zip(run.limits, costs, strict=True))
         ]
 
     def all_constraints(self) -> list[Constraint]:
@@ -92,7 +112,7 @@ class Study:
 
     def reward_range(self, task: str) -> RewardRange:
         untrained = mean(np.array([run.reward[0] for run in self.on_task(task)]))
-        finals = [mean(np.array([final_reward(run) for run in self.select(task, method)])) for method in self.methods]
+        finals = [mean(np.array([final_reward(run) for run in self.counted(task, method)])) for method in self.methods]
         return RewardRange(untrained, max((final for final in finals if math.isfinite(final)), default=math.nan))
 
 
@@ -104,26 +124,3 @@ def final_reward(run: RunRecord) -> float:
 def final_cost(run: RunRecord, constraint: int) -> float:
     """Mean cost of the training episodes after convergence."""
     return mean(run.costs[constraint][run.converged])
-
-
-def name_tasks(runs: Sequence[RunRecord]) -> list[str]:
-    """The task of each run: its environment, and the limits too where constrained runs have different ones there.
-
-    An unconstrained run belongs to the task of the constrained ones, if these have the same costs.
-    """
-    limits_of: dict[str, set[tuple[float, ...]]] = {}
-    for run in runs:
-        limits_of.setdefault(run.env, set()).update({run.limits} if _constrained(run) else set())
-
-    def name(run: RunRecord) -> str:
-        alternatives = limits_of[run.env]
-        if len(alternatives) < 2 and all(len(limits) == len(run.limits) for limits in alternatives):
-            return run.env
-        limits = ", ".join(f"{limit:g}" for limit in run.limits)
-        return f"{run.env} (limit {limits})" if _constrained(run) else f"{run.env} (no limit)"
-
-    return [name(run) for run in runs]
-
-
-def _constrained(run: RunRecord) -> bool:
-    return any(math.isfinite(limit) for limit in run.limits)

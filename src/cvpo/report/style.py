@@ -32,7 +32,12 @@ LIMIT: dict[str, Any] = {"color": INK, "linestyle": (0, (4, 2.5)), "linewidth": 
 _COLORS = (
     "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#882255", "#56B4E9", "#444444", "#999933", "#332288",
 )  # fmt: skip
+# The same hues for a dark page.
+_DARK_COLORS = (
+    "#58B4EA", "#FF8A3D", "#2FCB9B", "#F0B93D", "#E6A3CA", "#E0709F", "#8FD3FF", "#BBBBBB", "#C9C95A", "#A79BF0",
+)  # fmt: skip
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
+_CANVAS_DASHES: tuple[tuple[int, ...], ...] = ((), (8, 3), (2, 3), (8, 3, 2, 3))
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
     "text.parse_math": False,  # a name with dollars in it is a name
@@ -61,6 +66,8 @@ _STYLE: dict[Any, Any] = {
 class Look(NamedTuple):
     color: str
     dashes: Any
+    dark: str  # its colour on a dark page
+    canvas_dash: tuple[int, ...]  # its dashes on the page, in pixels
 
 
 def looks(methods: Sequence[str]) -> dict[str, Look]:
@@ -68,7 +75,11 @@ def looks(methods: Sequence[str]) -> dict[str, Look]:
     # Variants last: whether they are there or not, the plain methods look the same.
     ordered = sorted(methods, key=lambda method: "(" in method)
     count = len(_COLORS)
-    return {method: Look(_COLORS[i % count], _DASHES[i // count % len(_DASHES)]) for i, method in enumerate(ordered)}
+    found = {}
+    for i, method in enumerate(ordered):
+        color, dash = i % count, i // count % len(_DASHES)
+        found[method] = Look(_COLORS[color], _DASHES[dash], _DARK_COLORS[color], _CANVAS_DASHES[dash])
+    return found
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from cvpo.report.load import CONVERGED, RunRecord
 from cvpo.report.statistics import cost_to_reach, deviation, five_numbers, mean
 from cvpo.report.study import Constraint, Study, final_cost, final_reward
 from cvpo.report.style import short_number
+from cvpo.report.verdict import probability_within
 
 REWARD_LEVEL = 0.8
 """Of the way from the untrained to the best method's reward: what `cost_to_reach` asks for."""
@@ -30,7 +31,7 @@ class Column(NamedTuple):
 
 
 class Row(NamedTuple):
-    task: str
+    constraint: Constraint
     method: str
     values: dict[str, float]  # by Column.key
 
@@ -40,6 +41,11 @@ def _duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def percentage(value: float) -> str:
+    """Never "100%" for what is not certain."""
+    return ">99%" if 0.995 <= value < 1 else "<1%" if 0 < value < 0.005 else f"{value:.0%}"
 
 
 def _count(value: float) -> str:
@@ -52,14 +58,21 @@ def _amount(value: float) -> str:
 
 _LAST = f"over the last {CONVERGED:.0%} of training"
 COLUMNS = (
-    Column("runs", "Runs", "runs of the method, one for each seed", _count),
-    Column("unfinished", "Unfinished", "runs that have not taken all their steps yet", _count),
+    Column("runs", "Runs", "runs of the method that count, one for each seed", _count),
+    Column("behind", "Behind", "runs that do not count: they ended, or are, far behind the method's others", _count),
+    Column("unfinished", "Unfinished", "runs that count and have not taken all their steps yet", _count),
     Column("limit", "Limit", "cost per episode to stay below", lambda value: f"{value:g}"),
     Column(
         "reward", "Reward", f"of the training episodes {_LAST}; mean ± deviation over seeds", deviation="reward_std"
     ),
     Column("cost", "Cost", f"of the training episodes {_LAST}; mean ± deviation over seeds", deviation="cost_std"),
     Column("cost_q3", "Cost Q3", f"third quartile of the epochs' costs {_LAST}"),
+    Column(
+        "limit_probability",
+        "Sure",
+        "probability that the expected cost is within the limit, by Student's t over seeds",
+        percentage,
+    ),
     Column("within_limit", "Within", f"share of epochs {_LAST} with a cost within the limit", lambda v: f"{v:.0%}"),
     Column("eval_reward", "Eval reward", f"of the deterministic policy {_LAST}; mean over seeds"),
     Column("eval_cost", "Eval cost", f"of the deterministic policy {_LAST}; mean over seeds"),
@@ -79,10 +92,10 @@ COLUMNS = (
 def make_table(study: Study) -> list[Row]:
     """A row for each constraint and method that has runs."""
     return [
-        Row(constraint.name, method, _values(study, constraint, method, runs))
+        Row(constraint, method, _values(study, constraint, method, runs))
         for constraint in study.all_constraints()
         for method in study.methods
-        if (runs := study.select(constraint.task, method))
+        if (runs := study.counted(constraint.task, method))
     ]
 
 
@@ -98,6 +111,7 @@ def _values(study: Study, constraint: Constraint, method: str, runs: Sequence[Ru
     rewards, costs = over_runs(final_reward), over_runs(lambda run: final_cost(run, i))
     return {
         "runs": len(runs),
+        "behind": len(study.select(constraint.task, method)) - len(runs),
         "unfinished": sum(not run.finished for run in runs),
         "limit": constraint.limit,
         "reward": mean(rewards),
@@ -105,6 +119,7 @@ def _values(study: Study, constraint: Constraint, method: str, runs: Sequence[Ru
         "cost": mean(costs),
         "cost_std": deviation(costs),
         "cost_q3": float(five_numbers(converged)[3]),
+        "limit_probability": probability_within(costs, constraint.limit) if constraint.limit < math.inf else math.nan,
         "within_limit": mean((measured <= constraint.limit).astype(float)),
         "eval_reward": mean(over_runs(lambda run: mean(run.eval_reward[run.converged]))),
         "eval_cost": mean(over_runs(lambda run: mean(run.eval_costs[i][run.converged]))),
@@ -137,7 +152,7 @@ def as_csv(rows: Sequence[Row]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     keys = [key for column in COLUMNS for key in (column.key, column.deviation) if key is not None]
     writer.writerow(["task", "method", *keys])
-    writer.writerows([row.task, row.method, *(row.values[key] for key in keys)] for row in rows)
+    writer.writerows([row.constraint.name, row.method, *(row.values[key] for key in keys)] for row in rows)
     return text.getvalue()
 
 
@@ -149,6 +164,9 @@ def _plain(name: str) -> str:
 def as_markdown(rows: Sequence[Row]) -> str:
     """The table as a reader wants it, with its legend."""
     lines = [["Task", "Method", *(column.title for column in COLUMNS)], ["---", "---", *["---:"] * len(COLUMNS)]]
-    lines += [[_plain(row.task), _plain(row.method), *(cell(column, row.values) for column in COLUMNS)] for row in rows]
+    lines += [
+        [_plain(row.constraint.name), _plain(row.method), *(cell(column, row.values) for column in COLUMNS)]
+        for row in rows
+    ]
     table = "\n".join("| " + " | ".join(text.replace("|", "\\|") for text in line) + " |" for line in lines)
     return table + "\n\n" + "\n".join(f"- {column.title}: {column.meaning}." for column in COLUMNS) + "\n"

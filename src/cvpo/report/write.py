@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cvpo.errors import BadValue, UserError
+from cvpo.report.data import page_data
 from cvpo.report.figures import draw_figures
+from cvpo.report.films import Embedding
 from cvpo.report.load import Unread, load_runs
-from cvpo.report.page import Picture, make_page
+from cvpo.report.page import make_page, pack
 from cvpo.report.study import Study
 from cvpo.report.style import rendered, styled
 from cvpo.report.table import as_csv, as_markdown, make_table
@@ -43,16 +45,13 @@ def write_report(paths: Sequence[str | Path], output: str | Path, *, formats: Se
 
 def _write(study: Study, unread: Sequence[Unread], output: Path, formats: Sequence[str]) -> Path:
     (output / "figures").mkdir(parents=True, exist_ok=True)
-    pictures = []
     with styled():
         for drawn in draw_figures(study):
-            files = rendered(drawn.figure, sorted({"svg", *formats}))  # the page shows the vector graphics
-            for name in formats:
-                write_file(output / "figures" / f"{drawn.name}.{name}", files[name])
-            pictures.append(Picture(drawn.name, drawn.title, drawn.caption, files["svg"]))
+            for name, content in rendered(drawn.figure, formats).items():
+                write_file(output / "figures" / f"{drawn.name}.{name}", content)
     rows = make_table(study)
     write_text(output / "table.csv", as_csv(rows))
     write_text(output / "table.md", as_markdown(rows))
     page = output / "index.html"
-    write_text(page, make_page(study, rows, pictures, unread, output))
+    write_text(page, make_page(pack(page_data(study, unread, Embedding(output).source))))
     return page

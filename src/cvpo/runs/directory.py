@@ -6,6 +6,7 @@
     policy/         the trained policy
     tensorboard/    the same metrics as events, if asked for
     videos/         films of the policy, if asked for
+    inspect/        pictures and films of its violations, if asked for
     spec.json       of a run of a sweep: what was asked for
     finished.json   of a run of a sweep: that it is done, and with how many steps
     worker.log      of a run of a sweep: what the training process wrote to its output
@@ -37,7 +38,7 @@ METRICS = "metrics.jsonl"
 CHECKPOINTS = "checkpoints"
 POLICY = "policy"
 TENSORBOARD = "tensorboard"
-VIDEOS = "videos"
+VIDEOS, INSPECT = "videos", "inspect"
 SPEC, FINISHED, WORKER_LOG = "spec.json", "finished.json", "worker.log"
 ERROR = "error.txt"
 LOCK = ".lock"
@@ -72,7 +73,8 @@ class RunDirectory:
             if not overwrite:
                 run.close()
                 raise RunDirectoryError(
-                    f"{path} already holds a run; resume it, choose another directory, or overwrite it"
+                    f"{path} already holds a run; resume it (--resume), choose another directory (--run-dir), or "
+                    "delete it (--overwrite)"
                 )
             for name in (FINISHED, ERROR, *_PARTS):
                 _remove(path / name)
@@ -81,7 +83,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: str | Path) -> RunDirectory:
-        """A run that is there already, to be resumed. Warns if it was begun with other versions."""
+        """A run that is there already, to be resumed. Warns if it was started with other versions."""
         path = Path(path)
         then = read_config(path)["provenance"].get("versions", {})
         changes = [
@@ -89,8 +91,8 @@ class RunDirectory:
         ]
         if changes:
             warnings.warn(
-                f"{path} was begun with other versions ({', '.join(changes)}): its results may differ from those of a "
-                "run that was never stopped",
+                f"{path} was started with other versions ({', '.join(changes)}): its results may differ from those of "
+                "a run that was never stopped",
                 stacklevel=2,
             )
         return cls(path, _lock(path))

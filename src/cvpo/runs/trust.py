@@ -48,3 +48,12 @@ def require_trust(source: str, found_in: str | Path, trust: bool, python: str | 
             f"imported. If you trust it, say --trust, or name it with --env {source} (in Python: trust=True, or env)"
         )
     return source
+
+
+def require_trusted_cluster(address: str | None, found_in: str | Path, trust: bool) -> None:
+    """Refuse to connect to a Ray cluster that a file names: what it answers may run any code."""
+    if address is not None and not trust:
+        raise UntrustedCode(
+            f"{found_in} was trained with its environments on the Ray cluster at {address}. If you trust it, "
+            "say --trust, or name the cluster with --envs-on-ray"
+        )

@@ -2,7 +2,7 @@
 
 import gymnasium
 
-from cvpo.tasks.table import DESCRIBED_ID, PAPER_TASKS, TASKS, Task, groups, listing
+from cvpo.tasks.registry import DESCRIBED_ID, PAPER_TASKS, TASKS, Task, groups, listing
 
 __all__ = ["PAPER_TASKS", "TASKS", "Task", "groups", "listing"]
 

@@ -75,10 +75,6 @@ class Physics:
         mujoco.mj_setState(self.model, data, self.state[env], _PHYSICS)
         mujoco.mj_setState(self.model, data, self.inputs[env, -1], _CONTROL)
 
-    def store(self, env: int, data: mujoco.MjData) -> None:
-        """Take the state of the simulation `env` from MuJoCo's own data."""
-        mujoco.mj_getState(self.model, data, self.state[env], _PHYSICS)
-
     def snapshot(self, env: int) -> mujoco.MjData:
         """The simulation `env` as MuJoCo's own data, its shapes in place: for looking at, not for stepping."""
         data = mujoco.MjData(self.model)

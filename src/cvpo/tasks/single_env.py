@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from cvpo.tasks.table import Task
+from cvpo.tasks.registry import Task
 from cvpo.tasks.vector_env import TaskVectorEnv
 
 

@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 from cvpo.errors import BadValue
 from cvpo.tasks.drawing.pictures import Painter
 from cvpo.tasks.generators import make_generator, pack_generator, unpack_generator
-from cvpo.tasks.table import Task, as_task
+from cvpo.tasks.registry import Task, as_task
 from cvpo.tasks.worlds import draws_as_safety_gym, make_world
 
 _PLACES = ("fixed", "random")
@@ -188,7 +188,7 @@ class TaskVectorEnv(VectorEnv):
         shape = (self.num_envs, self.task.action_size)
         if actions.shape != shape:
             raise BadValue(f"actions must have shape {shape}, got {actions.shape}")
-        if np.isnan(actions).any():
+        if np.isnan(actions.min()):
             env = int(np.isnan(actions).any(axis=1).argmax())
             raise BadValue(f"actions must be numbers, got {actions[env].tolist()} for environment {env}")
         return actions

@@ -1,6 +1,5 @@
 """The velocity tasks: run forward, but not faster than a limit."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import gymnasium
@@ -9,17 +8,12 @@ import numpy as np
 
 from cvpo.errors import BadValue
 from cvpo.tasks.arena import DISABLED
+from cvpo.tasks.contact_pairs import compile_with_pairs
 from cvpo.tasks.physics import Physics
 from cvpo.tasks.runners import Runner
 from cvpo.tasks.shapes import Shape
 
 _MODELS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
-
-
-_PLACES: dict[str, Callable[[mujoco.MjModel, mujoco.MjData], np.ndarray]] = {
-    "torso": lambda model, data: data.xpos[1, :2],
-    "mass": lambda model, data: model.body_mass @ data.xipos[:, :2] / model.body_mass.sum(),
-}
 
 
 def runner_model(runner: Runner) -> mujoco.MjModel:
@@ -31,7 +25,7 @@ def runner_model(runner: Runner) -> mujoco.MjModel:
     # MuJoCo once took the larger of two geoms' margins, where it now adds them up
     for geom in spec.geoms:
         geom.margin /= 2
-    model = spec.compile()
+    model = compile_with_pairs(spec)
     if total_mass > 0:
         mujoco.mj_setTotalmass(model, total_mass)
         mujoco.mj_setConst(model, mujoco.MjData(model))
@@ -46,9 +40,7 @@ class Velocity:
         self.runner, self._rngs = runner, rngs
         model = runner_model(runner)
         num_envs = len(rngs)
-        # Where the task reads more than qpos and qvel, the last sub-step is MuJoCo's own, one world after another: what
-        # it leaves in its data belongs to the last stage of the integrator, and no sensor shows it.
-        self._watched = [mujoco.MjData(model) for _ in rngs] if runner.place in _PLACES else []
+        self._watched = [_Watched(runner, model) for _ in rngs] if runner.place != "qpos" else []
         self.physics = Physics(model, num_envs, runner.substeps - bool(self._watched), threads)
         self.step_seconds = runner.substeps * model.opt.timestep
         self.action_range = model.actuator_ctrlrange.T.copy()
@@ -74,20 +66,23 @@ class Velocity:
             mujoco.mj_normalizeQuat(physics.model, qpos)
             physics.qpos[env] = qpos
             if self._watched:
-                data = self._watched[env]
-                mujoco.mj_resetData(physics.model, data)
-                physics.load(env, data)
-                mujoco.mj_forward(physics.model, data)
-                self._look(env, data)
+                watched = self._watched[env]
+                watched.load(physics, env)
+                # no forces are felt at the start, and a forward pass leaves the old ones
+                watched.data.cfrc_ext[:] = 0.0
+                mujoco.mj_forward(physics.model, watched.data)
+                watched.look(self._place[env], self._felt[env])
         if not self._watched:
             self._place[envs] = self._planar()[envs]
 
     def advance(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """One control step: rewards [N], whether the episode terminates [N], and what happened, each [N]."""
         runner, physics = self.runner, self.physics
-        if not np.isfinite(actions).all():
+        # the penalty is for the action as it was given; MuJoCo itself takes no more of it than its range
+        effort = np.einsum("ij,ij->i", actions, actions)
+        if not np.isfinite(effort).all():
             raise BadValue(f"actions must be finite, as the reward falls with their squares; got {actions.tolist()}")
-        physics.controls[:] = np.clip(actions, *self.action_range)[:, None]
+        physics.controls[:] = actions[:, None]
         before = self._place.copy()
         physics.step()
         if self._watched:
@@ -97,8 +92,7 @@ class Velocity:
         velocity = (self._place - before) / self.step_seconds
         ahead = velocity[:, 0]
         speed = np.sqrt(ahead**2 + velocity[:, 1] ** 2) if runner.planar else ahead
-        # the penalty is for the action as it was given
-        reward = runner.forward * ahead + runner.alive - runner.control * np.square(actions).sum(axis=1)
+        reward = runner.forward * ahead + runner.alive - runner.control * effort
         cost = (speed > runner.speed_limit).astype(float)
         infos = {
             "cost": cost,
@@ -145,20 +139,14 @@ class Velocity:
         return place
 
     def _last_substep(self) -> None:
-        model = self.physics.model
-        for env, data in enumerate(self._watched):
-            self.physics.load(env, data)
-            mujoco.mj_step(model, data)
+        model, physics = self.physics.model, self.physics
+        for env, watched in enumerate(self._watched):
+            watched.load(physics, env)
+            mujoco.mj_step(model, watched.data)
             if self.runner.inner:
-                mujoco.mj_rnePostConstraint(model, data)
-            self.physics.store(env, data)
-            self._look(env, data)
-
-    def _look(self, env: int, data: mujoco.MjData) -> None:
-        self._place[env] = _PLACES[self.runner.place](self.physics.model, data)
-        if self.runner.inner:
-            arrays = (data.cinert, data.cvel, data.qfrc_actuator, data.cfrc_ext)
-            np.concatenate([array.ravel() for array in arrays], out=self._felt[env])
+                mujoco.mj_rnePostConstraint(model, watched.data)
+            watched.store(physics, env)
+            watched.look(self._place[env], self._felt[env])
 
     def _fallen(self) -> np.ndarray:
         """[N] whether the robot is no longer up, or beyond what it can do."""
@@ -173,3 +161,38 @@ class Velocity:
         if runner.bound < np.inf:
             up &= (np.abs(rest) < runner.bound).all(axis=1) & (np.abs(qvel) < runner.bound).all(axis=1)
         return ~up
+
+
+class _Watched:
+    """One world of a task that reads more than qpos and qvel.
+
+    Its last sub-step is MuJoCo's own, one world after another: what it leaves in its data belongs to the last stage of
+    the integrator, and no sensor shows it.
+    """
+
+    def __init__(self, runner: Runner, model: mujoco.MjModel):
+        self.data = data = mujoco.MjData(model)
+        # to ask the data for its arrays takes longer than to read them
+        self._qpos, self._qvel, self._controls = data.qpos, data.qvel, data.ctrl
+        self._torso, self._centres = data.xpos[1, :2], data.xipos[:, :2]
+        self._mass, self._total_mass = model.body_mass.copy(), model.body_mass.sum()
+        self._by_mass = runner.place == "mass"
+        arrays = (data.cinert, data.cvel, data.qfrc_actuator, data.cfrc_ext) if runner.inner else ()
+        self._inner = [array.reshape(-1) for array in arrays]
+
+    def load(self, physics: Physics, env: int) -> None:
+        """Take over the state and the last controls of the simulation `env`: these robots have nothing else."""
+        self.data.time = physics.state[env, 0]
+        self._qpos[:], self._qvel[:] = physics.qpos[env], physics.qvel[env]
+        self._controls[:] = physics.controls[env, -1]
+
+    def store(self, physics: Physics, env: int) -> None:
+        """Give the state back."""
+        physics.state[env, 0] = self.data.time
+        physics.qpos[env], physics.qvel[env] = self._qpos, self._qvel
+
+    def look(self, place: np.ndarray, felt: np.ndarray) -> None:
+        """Write where the robot is [2], and the inertias, velocities and forces of its bodies if they are seen."""
+        place[:] = self._mass @ self._centres / self._total_mass if self._by_mass else self._torso
+        if self._inner:
+            np.concatenate(self._inner, out=felt)

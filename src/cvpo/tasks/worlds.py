@@ -12,11 +12,11 @@ from cvpo.tasks.description import NavigationTask
 from cvpo.tasks.navigation import Navigation
 from cvpo.tasks.physics import Physics
 from cvpo.tasks.placement import FixedPlaces
+from cvpo.tasks.registry import Task
 from cvpo.tasks.rejection import Rejection
 from cvpo.tasks.robots import ROBOTS
 from cvpo.tasks.runners import Runner
 from cvpo.tasks.shapes import Shape
-from cvpo.tasks.table import Task
 from cvpo.tasks.velocity import Velocity
 
 

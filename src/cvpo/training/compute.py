@@ -1,7 +1,7 @@
 """What a run computes with: XLA's thread pool, which decides its last bits, and programs compiled by earlier runs.
 
-A product of matrices on the CPU is split among the threads of XLA's pool, and a sum that is split otherwise rounds
-otherwise. The pool has a thread for each core that the process may use, unless it is told another number before JAX
+A product of matrices on the CPU is split among the threads of XLA's pool, and a sum that is split differently rounds
+differently. The pool has a thread for each core that the process may use, unless it is told another number before JAX
 computes anything. So a run notes its number, and whoever resumes it asks for that number again.
 """
 
@@ -46,9 +46,9 @@ def fix_threads(wanted: int | None = None) -> int:
                     os.environ[_POOL_VARIABLES[0]] = before
     if wanted is not None and wanted != _pool:
         warnings.warn(
-            f"the run was begun with {wanted} compute threads, and this process has computed with {_pool} already: the "
-            "results may differ in their last bits from those of a run that was never stopped. Resume it in a process "
-            "of its own, as `cvpo train --resume` does",
+            f"the run was started with {wanted} compute threads, and this process has computed with {_pool} already: "
+            "the results may differ in their last bits from those of a run that was never stopped. Resume it in a "
+            "process of its own, as `cvpo train --resume` does",
             stacklevel=2,
         )
     return _pool

@@ -68,7 +68,7 @@ class Display:
     def leave(self) -> None:
         """Give the terminal back and say the last word, for a process that ends at once."""
         self._live.stop()
-        self.message(f"stopped at once; what was saved stays{self.last_word and '; ' + self.last_word}")
+        self.message(f"stopped at once; finished epochs are kept{self.last_word and '; ' + self.last_word}")
 
     def resume(self, epoch: int, steps: int, wall_seconds: float) -> None:
         """Go on after an epoch that an earlier process ended."""
@@ -158,7 +158,7 @@ class Display:
             ),
             "" if self._fraction is None else f"{100 * self._fraction:.0f}%",
             "",
-            f"{_duration(self._seconds + elapsed)} gone",
+            f"{_duration(self._seconds + elapsed)} elapsed",
         )
         return grid
 

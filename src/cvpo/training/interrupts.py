@@ -74,13 +74,21 @@ class TrainingInterrupts(Interrupts):
     Where there is no second chance to be had, in a notebook or an interactive session, the process stays.
     Those opened inside of an open one share its note: a command opens one before it imports JAX. Interrupted leaves
     here as what Python programs end with after a signal, KeyboardInterrupt or SystemExit.
+
+    `to_the_end`: the process ends after this one. Once a signal was obeyed, a second one still ends the process at once
+    while Python and JAX clean up; as an exception it would only leave a traceback there.
     """
 
     _outermost: TrainingInterrupts | None = None
 
-    def __init__(self, say: Callable[[str], None] | None = None, leave: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        say: Callable[[str], None] | None = None,
+        leave: Callable[[], None] = lambda: None,
+        to_the_end: bool = False,
+    ) -> None:
         super().__init__()
-        self._say, self._leave = say or _to_stderr, leave
+        self._say, self._leave, self._to_the_end = say or _to_stderr, leave, to_the_end
         self._outer: TrainingInterrupts | None = None
 
     def __enter__(self) -> TrainingInterrupts:
@@ -103,17 +111,21 @@ class TrainingInterrupts(Interrupts):
         if self._outer is not None:
             self._outer._say, self._outer._leave = self._replaced
         elif TrainingInterrupts._outermost is self:
-            self._restore()
-            signal.set_wakeup_fd(self._previous_wakeup)
-            os.write(self._write, b"\0")  # no signal has this number
-            self._watcher.join()
-            os.close(self._write)
-            os.close(self._pipe)
-            TrainingInterrupts._outermost = None
+            if self._noted is None or not self._to_the_end:
+                self._close()
             if error[0] is None and self._noted is not None:  # it came after the last safe point: not lost
                 raise Interrupted(self._noted).as_exit()
         if isinstance(error[1], Interrupted):
             raise error[1].as_exit() from None
+
+    def _close(self) -> None:
+        self._restore()
+        signal.set_wakeup_fd(self._previous_wakeup)
+        os.write(self._write, b"\0")  # no signal has this number
+        self._watcher.join()
+        os.close(self._write)
+        os.close(self._pipe)
+        TrainingInterrupts._outermost = None
 
     def check(self) -> None:
         if self._outer is not None:

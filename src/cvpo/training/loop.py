@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -20,6 +20,7 @@ from cvpo.algorithms.base import Scalars, Spec, State, Transition
 from cvpo.algorithms.config import LoopConfig
 from cvpo.algorithms.constraint import measured_cost
 from cvpo.envs.adapter import Environments
+from cvpo.envs.errors import CopiesLost
 from cvpo.envs.rollout import Diverged, Progress, collect, episode_statistics, evaluate_policy
 from cvpo.errors import BadValue
 from cvpo.metric_names import per_cost
@@ -31,12 +32,16 @@ from cvpo.training import messages, own_data
 from cvpo.training.display import COMPILING, Display
 from cvpo.training.interrupts import Interrupted, Interrupts
 from cvpo.training.learners import Learner
-from cvpo.training.warm_start import warm_state
+from cvpo.training.warm_start import learner_identity, warm_state
 
 # Streams of environment seeds, so that training and evaluation never share one.
 TRAIN, EVALUATE = 0, 1
+# Losses of copies within an epoch, of which a machine may cause several: it goes bit by bit. More are the environment's
+# own doing, which must not be tried for ever.
+MOST_LOSSES = 5
 
 Metrics = dict[str, Any]
+T = TypeVar("T")
 
 
 OnEpoch = Callable[[Metrics], str | None]
@@ -160,7 +165,7 @@ class Loop:
             if line:
                 self._display.message(line)
         if trained >= steps:
-            self._display.message(f"the run has {trained:,} steps already; to train on, ask for more than that")
+            self._display.message(f"the run has {trained:,} steps already; ask for more (--steps) to continue it")
         elif first:
             self._display.message(f"resuming after epoch {first - 1}")
             self._display.resume(first - 1, trained, self._counters["wall_seconds"])
@@ -169,7 +174,9 @@ class Loop:
         learner, (key, _) = self._learner, _keys(self._key, epoch)
         seeds = self._seeds(TRAIN, epoch, self._config.envs)
         with self._phase("collect") as progress:
-            return collect(self._environments, learner.acting(epoch), learner.policy, key, seeds, progress)
+            return self._again_if_lost(
+                lambda: collect(self._environments, learner.acting(epoch), learner.policy, key, seeds, progress)
+            )
 
     def _learn(self, epoch: int, rollout: Transition) -> Scalars:
         _, key = _keys(self._key, epoch)
@@ -185,8 +192,19 @@ class Loop:
             return {}
         learner, seeds = self._learner, self._seeds(EVALUATE, epoch, self._config.eval_episodes)
         with self._phase("evaluate") as progress:
-            evaluated = evaluate_policy(self._evaluations, learner.act, learner.policy, seeds, progress)
+            evaluated = self._again_if_lost(
+                lambda: evaluate_policy(self._evaluations, learner.act, learner.policy, seeds, progress)
+            )
         return self._episode_metrics("eval", *evaluated)
+
+    def _again_if_lost(self, run: Callable[[], T]) -> T:
+        """What `run` gives, begun anew when a machine of the cluster was lost: it follows from the seeds alone."""
+        for _ in range(MOST_LOSSES):
+            try:
+                return run()
+            except CopiesLost as lost:
+                self._display.message(f"{lost}. They are made anew and the episodes begun again")
+        return run()
 
     def _count(self, rollout: Transition, began: float) -> Metrics:
         """Bring the counters up to date; what the log says of them."""
@@ -261,16 +279,3 @@ def asks_to_stop(answer: str | None) -> bool:
 def epochs_of(steps: int, epoch_steps: int) -> int:
     """Whole epochs that so many steps take."""
     return math.ceil(steps / epoch_steps)
-
-
-def learner_identity(algorithm: str, spec: Spec, envs: int) -> dict[str, Any]:
-    """What a checkpoint must have been written for to fit a run."""
-    return {
-        "algorithm": algorithm,
-        "obs_size": spec.obs_size,
-        "action_size": spec.action_size,
-        "discrete": spec.discrete,
-        "choices": list(spec.choices),
-        "constraints": spec.num_costs,
-        "envs": envs,
-    }

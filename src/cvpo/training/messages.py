@@ -35,11 +35,11 @@ def summary(metrics: Mapping[str, Any], spec: Spec, path: Path, source: str | No
         names = cost_names(f"{group}/cost", spec.num_costs)
     costs = ", ".join(_cost(metrics[name], limit) for name, limit in zip(names, spec.cost_limits, strict=True))
     duration = datetime.timedelta(seconds=round(metrics["wall_seconds"]))
-    run = shlex.quote(str(path))
+    run, episodes = shlex.quote(str(path)), metrics[f"{group}/episodes"]
     lines = [
         f"done: {metrics['steps']:,} steps in {duration}",
         f"policy: reward {metrics[f'{group}/reward']:.2f}, cost {costs}; "
-        f"means of {metrics[f'{group}/episodes']} episodes {how}",
+        f"mean of {episodes} episode{'' if episodes == 1 else 's'} {how}",
         f"run directory: {path}",
     ]
     if source is None:
@@ -63,13 +63,11 @@ def flattened_images(layout: Mapping[str, Any]) -> str | None:
         return None
     return (
         f"observations of shape {' and '.join(map(str, shapes))} look like images: they are flattened, and plain "
-        "networks learn little from pixels. Give the policy features instead, if you can"
+        "networks learn little from pixels. Give images as uint8, which a convolutional network sees"
     )
 
 
 def _image_shapes(layout: Mapping[str, Any]) -> list[Sequence[int]]:
-    if "image" in layout:  # bytes with three axes
-        return [tuple(layout["image"])]
     if "box" in layout:
         shape = tuple(layout["box"])
         # height and width, with the channels before or after them, or none

@@ -22,6 +22,7 @@ from cvpo.algorithms.base import Spec, Transition
 from cvpo.envs.actions import from_native
 from cvpo.envs.adapter import Environments
 from cvpo.envs.errors import BadEnvironment
+from cvpo.envs.spaces import numbers_in
 from cvpo.errors import BadValue, NotFound
 from cvpo.runs.array_file import read_arrays, write_arrays
 
@@ -50,21 +51,27 @@ def read_demonstrations(path: str | Path, environments: Environments, spec: Spec
     for name, values in data.items():
         if len(values) != count:
             raise BadValue(f"{path}: {name} has {len(values)} steps and reward {count}")
-        if name in (*_NAMES, "log_prob") and not np.isfinite(values.astype(float)).all():
+        if name in (*_NAMES, "log_prob") and values.dtype != np.uint8 and not np.isfinite(values.astype(float)).all():
             raise BadValue(f"{path}: {name} has numbers that are NaN or infinite")
     flat = {name: data[name].reshape(count, -1) for name in ("observation", "next_observation", "cost")}
     sizes = {"observation": spec.obs_size, "next_observation": spec.obs_size, "cost": spec.num_costs}
     for name, size in sizes.items():
         if flat[name].shape[1] != size:
             raise BadValue(f"{path}: {name} has {flat[name].shape[1]} numbers a step, {environments.name} {size}")
+    observations = flat["observation"], flat["next_observation"]
+    if spec.images and not all(values.dtype == np.uint8 for values in observations):
+        raise BadValue(f"{path}: observations with images are uint8, got {observations[0].dtype}")
+    if not all(np.isfinite(numbers_in(environments.observation, values)).all() for values in observations):
+        raise BadValue(f"{path}: an observation has numbers that are NaN or infinite")
+    seen = np.uint8 if spec.images else np.float32
     log_prob = data.get("log_prob", np.full(count, UNKNOWN_LOG_PROB))
     fields: Any = dict(
-        obs=flat["observation"].astype(np.float32),
+        obs=flat["observation"].astype(seen),
         action=_actions(path, environments, data["action"]),
         log_prob=log_prob.astype(np.float32),
         reward=data["reward"].astype(np.float32),
         costs=flat["cost"].astype(np.float32),
-        next_obs=flat["next_observation"].astype(np.float32),
+        next_obs=flat["next_observation"].astype(seen),
         terminated=data["terminated"].astype(bool),
         ended=data["ended"].astype(bool) | data["terminated"].astype(bool),
     )

@@ -32,13 +32,14 @@ def segment(spec: Spec, envs: int) -> Transition:
     def array(*shape: int, dtype: Any = jnp.float32) -> Any:
         return jax.ShapeDtypeStruct((spec.episode_length, envs, *shape), dtype)
 
+    seen = array(spec.obs_size, dtype=jnp.uint8 if spec.images else jnp.float32)
     return Transition(
-        obs=array(spec.obs_size),
+        obs=seen,
         action=array(dtype=jnp.int32) if spec.discrete else array(spec.action_size),
         log_prob=array(),
         reward=array(),
         costs=array(spec.num_costs),
-        next_obs=array(spec.obs_size),
+        next_obs=seen,
         terminated=array(dtype=jnp.bool_),
         ended=array(dtype=jnp.bool_),
     )

@@ -28,7 +28,7 @@ from cvpo.presets import make_config
 from cvpo.runs.atomic import write_text
 from cvpo.runs.directory import CONFIG, ERROR, TENSORBOARD, RunDirectory, RunDirectoryError, read_config, read_metrics
 from cvpo.runs.sinks import Sink, TensorBoardSink, WandbSink, check_sinks
-from cvpo.tasks.table import find_task
+from cvpo.tasks.registry import find_task
 from cvpo.training import compute, messages
 from cvpo.training.display import Display
 from cvpo.training.interrupts import TrainingInterrupts
@@ -71,23 +71,31 @@ def train(
     init_replay: bool = False,
     demonstrations: str | Path | None = None,
     on_epoch: OnEpoch | None = None,
+    watch: bool = False,
 ) -> Run:
     """Train a policy and return its run.
 
-    env: a task's name ("Point-Goal"), a Gymnasium id, `cvpo.remote(...)`, a callable that makes an environment or a
-        vector environment, or a vector environment itself, which has its own number of environments.
-    steps: environment steps in all, rounded up to whole epochs.
-    cost_limit: expected cost per episode to stay below, one number for each constraint; a built-in task has its own.
-    run_dir: where the run is written; runs/ENV/ALGORITHM/seed-N if not given.
-    resume: go on from the run directory's newest checkpoint; starts anew if there is none.
-    overwrite: delete a run that is in the directory already.
-    config: settings over those of the preset, as a dict or as the algorithm's whole Config.
-    wandb: the name of a Weights & Biases project to log to as well.
-    init_from: a run whose policy, critics and normaliser this one starts with; its limits may be others.
-    init_replay: start with that run's replay, too.
-    demonstrations: an npz file of steps that fills the replay before the first step (docs/deployment.md).
-    on_epoch: called with each epoch's metrics once they are saved; "stop" ends the run.
-    name: what the run directory and the report call the environment, if other than it calls itself.
+    Args:
+        env: a task's name ("Point-Goal"), a Gymnasium id, `cvpo.remote(...)`, a callable that makes an environment or a
+            vector environment, or a vector environment itself, which has its own number of environments.
+        algorithm: the method, such as "cvpo" or "sac-lag"; the command `cvpo algorithms` lists all.
+        steps: environment steps in total, rounded up to whole epochs.
+        seed: of everything random.
+        cost_limit: limit on the expected cost of an episode, one number per constraint. A built-in task has its own.
+        run_dir: where the run is written. By default runs/ENV/ALGORITHM/seed-N.
+        resume: continue from the newest checkpoint in the run directory; start a new run if there is none.
+        overwrite: delete a run that is already in the directory.
+        preset: named settings to start from: "default" or "paper".
+        config: settings that override the preset, as a dict or as the algorithm's whole Config.
+        quiet: print nothing.
+        tensorboard: write TensorBoard events too.
+        wandb: the name of a Weights & Biases project to log to as well.
+        name: what to call the environment in the run directory and in reports, if its own name will not do.
+        init_from: a run of the same method to take the policy, critics and observation scale from. Limits may differ.
+        init_replay: start with that run's replay too.
+        demonstrations: an npz file of steps that fills the replay before the first step (docs/deployment.md).
+        on_epoch: called with each epoch's metrics once they are saved. If it returns "stop", the run ends.
+        watch: serve the report's page of the run while it goes on, and open it in the browser if there is one.
     """
     entry = lookup(algorithm)
     env = as_source(env)
@@ -96,7 +104,7 @@ def train(
     if type(settings) is not entry.config:
         ours, theirs = (f"{kind.__module__}.{kind.__qualname__}" for kind in (entry.config, type(settings)))
         raise BadValue(f"{algorithm} takes {ours}, got {theirs}")
-    if settings.python is None:  # another interpreter knows others
+    if settings.python is None and settings.envs_on_ray is None:  # another interpreter or machine knows others
         check_known(env)
     limits = resolve_limits(env, algorithm, cost_limit)
     make_environments = environment_maker(env, settings, limits, name)
@@ -119,6 +127,7 @@ def train(
             limits,
             environments.episode_length,
             environments.choices,
+            environments.images,
         )
         epochs = epochs_of(steps, spec.episode_length * settings.envs)
         built = build(algorithm, settings, spec)
@@ -141,11 +150,16 @@ def train(
             "preset": preset or "default",
             "compute_threads": threads,
             **sources.described(),
+            "changed": changed_settings(settings, make_config(algorithm, preset)),
             "config": dataclasses.asdict(settings),
             "spec": dataclasses.asdict(spec),
         }
         interrupts.check()
-        with open_run(path, description, resume, overwrite) as directory, keeping_errors(path):
+        with (
+            open_run(path, description, resume, overwrite) as directory,
+            keeping_errors(path),
+            live_page(path, display.message) if watch else contextlib.nullcontext(),
+        ):
             display.last_word = messages.resume_hint(path, environments.source)
             if warning := messages.flattened_images(environments.observation):
                 display.message(warning)
@@ -160,7 +174,13 @@ def train(
 
 
 # between a run and what resumes it
-_MAY_DIFFER = ("steps", "preset", "compute_threads", "config", "spec", *Sources._fields)
+_MAY_DIFFER = ("steps", "preset", "compute_threads", "changed", "config", "spec", "envs_on_ray", *Sources._fields)
+
+
+def changed_settings(settings: LoopConfig, preset: LoopConfig) -> dict[str, Any]:
+    """The settings that are not the preset's, with the values that they have there."""
+    here, there = dataclasses.asdict(settings), dataclasses.asdict(preset)
+    return {name: there[name] for name in here if here[name] != there[name]}
 
 
 def check_numbers(steps: Any, seed: Any) -> tuple[int, int]:
@@ -183,6 +203,12 @@ def keeping_errors(path: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):  # a full disk may be the error
             write_text(path / ERROR, traceback.format_exc())
         raise
+
+
+def live_page(path: Path, say: Callable[[str], None]) -> contextlib.AbstractContextManager[None]:
+    from cvpo.report.opening import shown_live  # with matplotlib, for which nobody else should wait
+
+    return shown_live(path, say)
 
 
 def resolve_limits(env: EnvSource, algorithm: str, cost_limit: float | Sequence[float] | None) -> tuple[float, ...]:
@@ -220,6 +246,7 @@ def environment_maker(
         python=settings.python,
         timeout=settings.env_timeout,
         name=name,
+        ray=settings.envs_on_ray,
     )
 
 

@@ -11,12 +11,25 @@ import numpy as np
 from cvpo.algorithms.base import Spec, State, Transition
 from cvpo.errors import BadValue
 from cvpo.runs.checkpoint import Checkpoint, CheckpointStore
-from cvpo.runs.directory import read_config
+from cvpo.runs.directory import CHECKPOINTS, read_config
 from cvpo.training import replay
 
 # What belongs to a run and not to what it has learned: controllers of the cost, which has another limit perhaps,
 # optimisers of the on-policy methods with their multipliers, counters.
 _OF_THE_RUN = ("cost_control", "penalty", "memory", "updates", "policy_info")
+
+
+def learner_identity(algorithm: str, spec: Spec, envs: int) -> dict[str, Any]:
+    """What a checkpoint must have been written for to fit a run."""
+    return {
+        "algorithm": algorithm,
+        "obs_size": spec.obs_size,
+        "action_size": spec.action_size,
+        "discrete": spec.discrete,
+        "choices": list(spec.choices),
+        "constraints": spec.num_costs,
+        "envs": envs,
+    }
 
 
 def read_source(run: str | Path, algorithm: str, spec: Spec, fresh: State) -> Checkpoint:
@@ -28,19 +41,16 @@ def read_source(run: str | Path, algorithm: str, spec: Spec, fresh: State) -> Ch
         "actions": (saved["spec"]["action_size"], spec.action_size),
         "discrete actions": (saved["spec"]["discrete"], spec.discrete),
         "constraints": (len(saved["cost_limit"]), spec.num_costs),
-        "scaled observations": (saved["config"]["normalize_observations"], _is_scaled(fresh)),
+        "images": ([list(shape) for shape in saved["spec"].get("images", ())], [list(s) for s in spec.images]),
+        "scaled observations": (saved["config"]["normalize_observations"] or bool(spec.images), _is_wrapped(fresh)),
     }
     differing = [f"its {name}: {there}, here: {here}" for name, (there, here) in theirs.items() if there != here]
     if differing:
         raise BadValue(f"a run cannot start from {run}: {'; '.join(differing)}")
     envs = int(saved["config"]["envs"])
-    identity = {
-        "algorithm": algorithm, "obs_size": spec.obs_size, "action_size": spec.action_size,
-        "discrete": spec.discrete, "constraints": spec.num_costs, "envs": envs,
-    }  # fmt: skip
     # its replay may be of another size than this run's
     template = replay.segment(Spec(**{**saved["spec"], "cost_limits": tuple(saved["cost_limit"])}), envs)
-    checkpoint = CheckpointStore(Path(run) / "checkpoints", identity).load(fresh, template)
+    checkpoint = CheckpointStore(Path(run) / CHECKPOINTS, learner_identity(algorithm, spec, envs)).load(fresh, template)
     if checkpoint is None:
         raise BadValue(f"a run cannot start from {run}: it has no checkpoint, only a run that keeps them can be one")
     return checkpoint
@@ -48,7 +58,7 @@ def read_source(run: str | Path, algorithm: str, spec: Spec, fresh: State) -> Ch
 
 def warm_state(fresh: State, learned: State) -> State:
     """`fresh` with what was learned: everything but the controllers and counters of a run."""
-    if _is_scaled(fresh):
+    if _is_wrapped(fresh):
         return learned[0], warm_state(fresh[1], learned[1])
     kept = {name: getattr(learned, name) for name in fresh._fields if name not in _OF_THE_RUN}
     return fresh._replace(**kept)
@@ -74,5 +84,5 @@ def _last_of_columns(shape: tuple[int, ...]) -> np.ndarray:
     return np.tile(np.arange(horizon) == horizon - 1, envs)
 
 
-def _is_scaled(state: Any) -> bool:
+def _is_wrapped(state: Any) -> bool:
     return not hasattr(state, "_fields")

@@ -156,3 +156,9 @@ def test_step_back_respects_every_limit():
 def test_step_back_returns_the_old_parameters_when_nothing_helps(new):
     params, fraction = step_back(jnp.array(2.0), jnp.array(new), lambda p: jnp.abs(p - 2), 1e-3)
     assert params == 2 and fraction == 0
+
+
+def test_each_part_of_the_trust_region_may_have_a_bound_of_its_own():
+    far_outside, bounds = jnp.array([1.0, 1.0]), jnp.array([0.1, 0.1])
+    raised = dual_ascent(jnp.array([3.0, 300.0]), far_outside, bounds, 10.0, jnp.array([3.2, 320.0]))
+    np.testing.assert_allclose(raised, [3.2, 320.0])

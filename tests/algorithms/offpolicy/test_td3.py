@@ -18,7 +18,7 @@ from offpolicy_batch import (
     with_critics_of,
 )
 from scipy import stats
-from toys import Tracking
+from tracking import assert_tracks_within_its_limit
 
 import cvpo
 from cvpo.algorithms.offpolicy import td3
@@ -136,19 +136,4 @@ def test_pendulum_swings_up(tmp_path, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["td3-lag", "ddpg-lag"])
 def test_tracking_within_its_limit(tmp_path, name):
-    config = {
-        "envs": 20, "hidden": (32, 32), "batch_size": 64, "update_ratio": 0.25, "polyak": 0.98, "n_step": 1,
-        "gamma": 0.9, "multiplier_kp": 0.5, "multiplier_ki": 0.2, "safety_margin": 0.0,
-        "episode_length": Tracking.LENGTH, "eval_episodes": 50, "eval_every": 5,
-    }  # fmt: skip
-    run = cvpo.train(
-        Tracking, name, steps=20_000, cost_limit=Tracking.LIMIT, run_dir=tmp_path, quiet=True, config=config
-    )
-    tail = run.metrics()[-20:]
-    assert np.mean([line["train/cost"] for line in tail]) <= 1.2 * Tracking.LIMIT
-    assert np.mean([line["eval/cost"] for line in tail if "eval/cost" in line]) <= 1.2 * Tracking.LIMIT
-    # the multiplier weighs values in the critics' units
-    last = tail[-1]
-    multiplier = last["policy/multiplier"] * last["critic/reward_scale"] / last["critic/cost_scale"]
-    assert multiplier == pytest.approx(1.0, rel=0.2)
-    assert np.mean([line["eval/reward"] for line in tail if "eval/reward" in line]) >= 0.95 * Tracking.BEST_REWARD
+    assert_tracks_within_its_limit(tmp_path, name)

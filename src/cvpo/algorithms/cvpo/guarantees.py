@@ -62,16 +62,11 @@ def two_step_robust(kl_mstep: float, kl_estep: float) -> bool:
 def describe(config: Config, spec: Spec) -> str:
     """One line for the start of a run: why its E-steps have a solution, or why they may have none."""
     if config.cost_signal == "measured":
-        fraction = f"at most {config.max_reduction:.0%} of the reduction possible"
+        request = f"cost control requests at most {config.max_reduction:.0%} of the cost reduction"
+        allowed = f"that a KL of {config.kl_estep:g} allows"
         if spec.num_costs == 1 and config.max_reduction <= 1:
-            return (
-                f"cost control: an E-step is asked for {fraction} within a KL of {config.kl_estep:g}, "
-                "so it always has a solution"
-            )
-        return (
-            f"cost control: an E-step is asked for {fraction} for all costs together within a KL of "
-            f"{config.kl_estep:g}; costs that oppose each other may have no solution"
-        )
+            return f"{request} {allowed}, so every E-step has a solution"
+        return f"{request} {allowed}, over all costs together; an E-step may still fail if costs conflict"
     if not config.kl_constraint:
         return "M-step without a trust region: none of the paper's guarantees applies"
     line = describe_trust_regions(
@@ -79,7 +74,7 @@ def describe(config: Config, spec: Spec) -> str:
     )
     if config.enforce_trust_region:
         return line
-    return f"{line}; multipliers alone let M-steps out at times, see mstep/outside"
+    return f"{line}; multipliers hold the KL at its bound only on average, see mstep/outside"
 
 
 def describe_trust_regions(kl_mean: float, kl_scale: float, kl_estep: float, *, gaussian: bool) -> str:

@@ -69,6 +69,11 @@ def kl_bounds(config: Config, head: Head) -> Float[Array, " c"]:
     return jnp.array([config.kl_mean, config.kl_scale])[: len(head.kl_names)]
 
 
+def max_duals(config: Config, head: Head) -> Float[Array, " c"]:
+    of_scale = config.max_dual if config.max_dual_scale is None else config.max_dual_scale
+    return jnp.array([config.max_dual, of_scale])[: len(head.kl_names)]
+
+
 def fit_policy(
     config: Config,
     head: Head,
@@ -114,7 +119,8 @@ def lagrangian(
     likelihood = sum((weighted_log_likelihood(part, weights) for part in log_probs), start=jnp.zeros(()))
     kls, bounds = head.kls(candidates.old, new), kl_bounds(config, head)
     if config.kl_constraint:
-        duals = dual_ascent(duals, jax.lax.stop_gradient(kls), bounds, config.dual_learning_rate, config.max_dual)
+        maximum = max_duals(config, head)
+        duals = dual_ascent(duals, jax.lax.stop_gradient(kls), bounds, config.dual_learning_rate, maximum)
     else:
         duals = jnp.zeros(len(head.kl_names))
     return duals @ (kls - bounds) - likelihood, Terms(likelihood, kls, duals)
@@ -130,7 +136,7 @@ def dual_ascent(
     kl: Float[Array, "*c"],
     limit: ScalarLike | Float[Array, "*c"],
     learning_rate: ScalarLike,
-    maximum: ScalarLike,
+    maximum: ScalarLike | Float[Array, "*c"],
 ) -> Float[Array, "*c"]:
     """The multiplier β of a KL limit after one step of its ascent, in [MIN_DUAL, maximum].
 

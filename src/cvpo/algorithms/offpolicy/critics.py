@@ -27,20 +27,20 @@ class CriticConfig(OffPolicyConfig):
     """Settings of the critics."""
 
     reward_critics: int = setting(2, "critics")
-    """Members of the reward ensemble; their minimum counts."""
+    """Number of reward critics; the smallest value counts."""
     cost_critics: int = setting(1, "critics")
-    """Members of each cost's ensemble."""
+    """Number of critics for each cost."""
     cost_ensemble: Literal["mean", "max"] = setting("mean", "critics")
-    """How a cost's members are combined; max is the cautious choice."""
+    """How the values of a cost's critics are combined; max is the cautious choice."""
     next_actions: int = setting(1, "critics")
     """Actions drawn at the next state to estimate its value."""
     retrace_lambda: float = setting(0.8, "critics")
-    """Weight of each further step in Retrace."""
+    """Weight λ of each further step of a sequence."""
     cut_traces: bool = setting(False, "critics")
-    """Let Retrace count what follows an action less if the policy now would hardly choose it. Whole traces are Q(λ) of
-    Harutyunyan et al. (2016), in which the critic alone corrects for other actions."""
+    """Count what follows an action less if the policy would hardly choose that action now. False: whole traces, Q(λ) of
+    Harutyunyan et al. (2016); the critic alone corrects for other actions."""
     layer_norm: bool = setting(True, "critics")
-    """Standardise each hidden layer of the critics, which keeps values bounded that were never seen."""
+    """Normalise each hidden layer of the critics. It keeps the values of unseen states bounded."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -30,28 +30,27 @@ class MultiplierConfig(CriticConfig):
     """
 
     cost_signal: Literal["critic", "measured"] = setting("measured", "cost control")
-    """What the multipliers respond to: the cost critic's estimate at every policy step (the paper), or the measured
-    cost of each epoch's episodes."""
+    """What the multipliers respond to: the measured cost of each epoch's episodes, or the cost critic's estimate at
+    every policy step (the paper)."""
     constraint: str = setting("mean", "cost control")
-    """What the cost limit is on: mean, the mean cost of episodes; quantile=0.9, a cost that nine of ten episodes stay
-    within; cvar=0.9, the mean cost of the worst tenth."""
+    """What the cost limit applies to. mean: the mean cost of episodes. quantile=0.9: nine of ten episodes cost at most
+    the limit. cvar=0.9: the mean cost of the worst tenth."""
     constraint_episodes: int = setting(40, "cost control")
-    """Recent episodes of which a quantile or CVaR is taken."""
+    """Number of recent episodes that a quantile or CVaR is computed from."""
     safety_margin: float = setting(0.25, "cost control")
-    """Fraction of the cost limit to stay below it: the measured cost is steered to (1 - safety_margin) · limit."""
+    """How far below the limit to aim, as a fraction of it: the target is (1 - safety_margin) · limit."""
     multiplier_kp: float = setting(0.5, "cost control")
-    """Proportional gain, on how far an episode's cost is above its target, as a fraction of the larger of cost and
-    limit."""
+    """Proportional gain. It acts on the error, (cost - target) / max(cost, limit)."""
     multiplier_ki: float = setting(0.05, "cost control")
-    """Integral gain; alone it is a plain multiplier with this learning rate."""
+    """Integral gain. Alone, it is the learning rate of a plain multiplier."""
     multiplier_kd: float = setting(0.5, "cost control")
-    """Derivative gain, on an increase of the cost."""
+    """Derivative gain. It acts on increases of the cost only."""
     multiplier_smoothing: float = setting(0.5, "cost control")
-    """Weight of the past in the running mean of the cost that the proportional and derivative parts see."""
+    """Weight of the past in the running mean of the cost that the proportional and derivative parts act on."""
     max_multiplier: float = setting(100.0, "cost control")
     """Upper bound of each multiplier."""
     normalize_loss: bool = setting(True, "cost control")
-    """Divide the penalised value by 1 + Σλ, so that the policy's step has one size however large these are."""
+    """Divide the penalised value by 1 + Σλ, so that large multipliers do not make large steps."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -28,15 +28,15 @@ class Config(CriticConfig):
     """Settings of SAC."""
 
     policy_learning_rate: float = setting(1e-3, "policy")
-    """Step size of the policy's optimiser (Adam)."""
+    """Learning rate of the policy (Adam)."""
     temperature: float = setting(0.1, "policy")
-    """Weight of the entropy against the value; where it starts if it is automatic."""
+    """Weight of the entropy relative to the value; its start value if it is automatic."""
     automatic_temperature: bool = setting(True, "policy")
     """Adapt the temperature so that the entropy stays near its target."""
     target_entropy: float | None = setting(None, "policy")
-    """Entropy that the automatic temperature aims at; minus the number of action components if not given."""
+    """Entropy that the automatic temperature aims at. Default: minus the number of action components."""
     temperature_learning_rate: float = setting(1e-3, "policy")
-    """Step size of the temperature's optimiser (Adam)."""
+    """Learning rate of the temperature (Adam)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -30,17 +30,18 @@ class Config(CriticConfig):
     """Settings of TD3."""
 
     random_epochs: int = setting(1, "training")
-    """Epochs at the start that act uniformly at random: a deterministic policy with a little noise sees too little."""
+    """Epochs at the start that act at random, uniformly: a deterministic policy with a little noise explores too
+    little."""
     policy_learning_rate: float = setting(1e-3, "policy")
-    """Step size of the policy's optimiser (Adam)."""
+    """Learning rate of the policy (Adam)."""
     exploration_noise: float = setting(0.1, "policy")
     """Standard deviation of the noise on the actions taken in training; actions span [-1, 1]."""
     target_noise: float = setting(0.2, "critics")
-    """Standard deviation of the noise on the next actions of a critic's target."""
+    """Standard deviation of the noise on the next actions in a critic's target."""
     target_noise_clip: float = setting(0.5, "critics")
-    """Largest size of that noise."""
+    """Largest absolute value of that noise."""
     policy_delay: int = setting(2, "policy")
-    """Critic steps for each policy step."""
+    """Critic updates per policy update."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,11 +65,11 @@ class DDPGConfig(Config):
     """Settings of DDPG."""
 
     reward_critics: int = setting(1, "critics")
-    """Members of the reward ensemble; their minimum counts."""
+    """Number of reward critics; the smallest value counts."""
     target_noise: float = setting(0.0, "critics")
-    """Standard deviation of the noise on the next actions of a critic's target."""
+    """Standard deviation of the noise on the next actions in a critic's target."""
     policy_delay: int = setting(1, "policy")
-    """Critic steps for each policy step."""
+    """Critic updates per policy update."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ class Config(trpo.Config):
     """Settings of CPO: those of TRPO, and the margin."""
 
     safety_margin: float = setting(0.25, "cost control")
-    """Fraction of the cost limit to stay below it: the measured cost is steered to (1 - safety_margin) · limit."""
+    """How far below the limit to aim, as a fraction of it: the target is (1 - safety_margin) · limit."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,6 +1,6 @@
 """The iteration that all on-policy methods share: advantages of a rollout, the policy's improvement, the values' fit.
 
-A method adds one function, `improve`, which betters the policy on a batch. Shapes: H steps of N environments make
+A method adds one function, `improve`, which improves the policy on a batch. Shapes: H steps of N environments make
 B = H·N rows; o observation size; m constraints; the reward and the m costs are one array of signals [1 + m, ...].
 """
 

@@ -22,17 +22,16 @@ class MultiplierConfig(PolicyConfig):
     """Settings of the Lagrange multipliers; a method whose config has none of them ignores the costs."""
 
     constraint: str = setting("mean", "cost control")
-    """What the cost limit is on: mean, the mean cost of episodes; quantile=0.9, a cost that nine of ten episodes stay
-    within; cvar=0.9, the mean cost of the worst tenth."""
+    """What the cost limit applies to. mean: the mean cost of episodes. quantile=0.9: nine of ten episodes cost at most
+    the limit. cvar=0.9: the mean cost of the worst tenth."""
     safety_margin: float = setting(0.25, "cost control")
-    """Fraction of the cost limit to stay below it: the measured cost is steered to (1 - safety_margin) · limit."""
+    """How far below the limit to aim, as a fraction of it: the target is (1 - safety_margin) · limit."""
     multiplier_kp: float = setting(0.5, "cost control")
-    """Proportional gain, on how far an episode's cost is above its target, as a fraction of the larger of cost and
-    limit."""
+    """Proportional gain. It acts on the error, (cost - target) / max(cost, limit)."""
     multiplier_ki: float = setting(0.1, "cost control")
-    """Integral gain; alone it is a plain multiplier with this learning rate."""
+    """Integral gain. Alone, it is the learning rate of a plain multiplier."""
     multiplier_kd: float = setting(0.1, "cost control")
-    """Derivative gain, on an increase of the cost from one iteration to the next."""
+    """Derivative gain. It acts on increases of the cost only."""
     max_multiplier: float = setting(100.0, "cost control")
     """Upper bound of each multiplier."""
 

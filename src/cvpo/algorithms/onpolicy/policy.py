@@ -33,15 +33,15 @@ class PolicyConfig(OnPolicyConfig):
     hidden: tuple[int, ...] = setting((64, 64), "training")
     """Widths of the hidden layers of every network."""
     activation: Literal["tanh", "relu"] = setting("tanh", "training")
-    """Between the layers of every network."""
+    """Activation function of every network."""
     initial_scale: float = setting(0.6, "policy")
     """Standard deviation of a continuous policy at the start; actions span [-1, 1]."""
     minibatch_size: int = setting(500, "training")
-    """Steps in a gradient step; a smaller rollout is one minibatch."""
+    """Steps in one gradient step. A smaller rollout is one minibatch."""
     value_epochs: int = setting(10, "critics")
-    """Passes over the rollout that fit the value functions."""
+    """Passes over the rollout to fit the value functions."""
     value_clip: float | None = setting(None, "critics")
-    """Bound on the change of a value in one iteration, in standard deviations of its targets."""
+    """Largest change of a value in one iteration, in standard deviations of its targets. Default: no bound."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -23,13 +23,13 @@ class Config(PolicyConfig):
     """Settings of PPO."""
 
     clip_ratio: float = setting(0.2, "policy")
-    """How far a probability ratio may move from 1 before its gradient is cut."""
+    """How far a probability ratio may move from 1 before it has no gradient any more."""
     policy_epochs: int = setting(10, "policy")
-    """Largest number of passes over the rollout that improve the policy."""
+    """Passes over the rollout to improve the policy, at most."""
     kl_stop: float = setting(0.02, "policy")
-    """No further pass once the last one's mean KL from the old policy exceeds this; inf: never."""
+    """Stop the passes once the mean KL from the old policy exceeds this; inf: never."""
     policy_learning_rate: float = setting(3e-4, "policy")
-    """Step size of the policy's optimiser (Adam)."""
+    """Learning rate of the policy (Adam)."""
     entropy_bonus: float = setting(0.0, "policy")
     """Weight of the policy's entropy in its objective."""
     max_gradient_norm: float = setting(0.5, "policy")

@@ -26,13 +26,13 @@ class Config(PolicyConfig):
     kl_limit: float = setting(0.01, "policy")
     """Trust region: bound on the mean KL(old ‖ new) of an iteration."""
     cg_iterations: int = setting(10, "policy")
-    """Products with the Fisher matrix in the solution for the natural gradient."""
+    """Iterations of the conjugate gradient method that finds the natural gradient."""
     cg_damping: float = setting(0.1, "policy")
     """Multiple of the identity added to the Fisher matrix."""
     line_search_attempts: int = setting(10, "policy")
-    """Step lengths tried before the old policy is kept."""
+    """Step lengths to try before the old policy is kept."""
     line_search_shrink: float = setting(0.8, "policy")
-    """Ratio of a tried step length to the one before it."""
+    """Each step length is this fraction of the one before."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

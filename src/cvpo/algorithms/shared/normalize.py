@@ -22,8 +22,7 @@ def with_normalizer(inner: Algorithm, spec: Spec) -> Algorithm:
     """`inner`, seeing scaled observations; each epoch's observations enter the moments when it is observed."""
 
     def init(key: Key) -> tuple[Moments, Any]:
-        zeros = jnp.zeros(spec.obs_size)
-        return Moments(jnp.zeros(()), zeros, zeros), inner.init(key)
+        return no_rows(spec.obs_size), inner.init(key)
 
     def scaled(moments: Moments, batch: Transition) -> Transition:
         return batch._replace(obs=scale(moments, batch.obs), next_obs=scale(moments, batch.next_obs))
@@ -54,6 +53,11 @@ def with_normalizer(inner: Algorithm, spec: Spec) -> Algorithm:
         return state[0], inner.policy(state[1])
 
     return Algorithm(init, policy, act, update, observe, inner.describe, portable)
+
+
+def no_rows(size: int) -> Moments:
+    """Moments before any row of that size."""
+    return Moments(jnp.zeros(()), jnp.zeros(size), jnp.zeros(size))
 
 
 def scale(moments: Moments, obs: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""What a user can mend, in the words that the training process passes on."""
+"""What a user can fix, in the words that the training process passes on."""
 
 from __future__ import annotations
 

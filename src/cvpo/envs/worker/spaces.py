@@ -14,7 +14,7 @@ def observation_spec(space: Any) -> dict[str, Any]:
     kinds = class_names(space)
     if "Box" in kinds or "MultiBinary" in kinds:
         shape = [int(n) for n in space.shape]
-        return {"image": shape} if len(shape) == 3 and np.dtype(space.dtype) == np.uint8 else {"box": shape}
+        return {"image": shape} if len(shape) in (3, 4) and np.dtype(space.dtype) == np.uint8 else {"box": shape}
     if "Discrete" in kinds:
         return {"one_hot": int(space.n), "start": int(getattr(space, "start", 0))}
     if "Dict" in kinds:

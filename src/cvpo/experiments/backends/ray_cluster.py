@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from cvpo.errors import BadValue, Unavailable
+from cvpo.envs.on_ray import import_ray
+from cvpo.errors import BadValue
 from cvpo.experiments.backends.mirror import Changes, apply_changes, collect_changes
 from cvpo.experiments.backends.worker_process import WorkerProcess
 from cvpo.experiments.status import Status, latest_metrics
@@ -167,11 +168,3 @@ def train_remotely(
 
 def _newest_checkpoint(directory: Path) -> str:
     return max((path.name for path in (directory / CHECKPOINTS).glob(f"epoch-*{SUFFIX}")), default="")
-
-
-def import_ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise Unavailable("Ray needs an extra, cvpo[ray]; in a clone: pip install '.[ray]'") from error
-    return ray

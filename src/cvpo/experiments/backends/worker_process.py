@@ -59,7 +59,8 @@ class WorkerProcess:
             return Outcome("done")
         if code == RAISED:
             error = self._directory / ERROR
-            return Outcome("failed", error.read_text() if error.exists() else f"an error{self._end_of_log(30)}")
+            unwritten = f"an error that could not be written to {error}; if its disk is full, free some space"
+            return Outcome("failed", error.read_text() if error.exists() else unwritten + self._end_of_log(30))
         cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return Outcome("died", f"{cause}{self._end_of_log()}")
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from cvpo.tasks.drawing import topdown
 from cvpo.tasks.drawing.camera import Camera
-from cvpo.tasks.table import Task
+from cvpo.tasks.registry import Task
 from cvpo.tasks.worlds import World
 
 

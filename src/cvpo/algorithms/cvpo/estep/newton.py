@@ -1,6 +1,6 @@
 """A projected Newton method for the dual of the E-step, from any start and to the last digits of float32.
 
-Each pass of the loop evaluates one candidate. `estep_dual` explains why Newton's step on the log-partition descends on
+Each pass of the loop evaluates one candidate. `dual` explains why Newton's step on the log-partition descends on
 the dual; what is added here keeps it useful where the Hessian is singular (costs that agree), where variables meet
 their bound, and where the KL bound is slack, so that the solution lies at zero temperature and may be a vertex.
 """

@@ -1,4 +1,4 @@
-"""The table of the built-in tasks, and how a name or a description finds its task."""
+"""Every built-in task by name, and how a name or a description finds its task."""
 
 from __future__ import annotations
 
