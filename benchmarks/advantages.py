@@ -26,8 +26,8 @@ from cvpo.envs.rollout import collect, make_act
 from cvpo.presets import make_config
 from cvpo.runs.checkpoint import CheckpointStore
 from cvpo.runs.directory import read_config
-from cvpo.training.loop import learner_identity
 from cvpo.training.train import environment_maker
+from cvpo.training.warm_start import learner_identity
 
 SAMPLES = 16  # actions that estimate a state's value
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
+import multiprocessing
+import multiprocessing.process
 import os
 import random
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -42,29 +42,31 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 EPOCH = 20  # steps
 
-TRAIN = """
-import json, sys
-sys.path.insert(0, sys.argv[1])
-import cvpo
-from toys import Bandit
-method, epochs, directory, config = sys.argv[2], int(sys.argv[3]), sys.argv[4], json.loads(sys.argv[5])
-cvpo.train(Bandit, method, steps=20 * epochs, cost_limit=3.0, run_dir=directory, resume=True, quiet=True, config=config)
-"""
+PROCESSES = multiprocessing.get_context("forkserver")  # a process is there at once, with JAX imported
+PROCESSES.set_forkserver_preload(["cvpo.training.train"])
 
 
-def train(method: str, epochs: int, directory: Path) -> subprocess.Popen[bytes]:
-    """A process that trains a tiny run, or goes on with it."""
-    import json
+def train_bandit(method: str, epochs: int, directory: Path) -> None:
+    """Train a tiny run, or go on with it."""
+    import cvpo
 
-    arguments = [str(TESTS), method, str(epochs), str(directory), json.dumps(METHODS[method])]
-    # one thread: how rounding errors fall must not depend on how busy the machine is
-    return subprocess.Popen([sys.executable, "-c", TRAIN, *arguments], stderr=subprocess.PIPE)
+    sys.path.insert(0, str(TESTS))
+    from toys import Bandit
+
+    options: dict[str, Any] = {"resume": True, "quiet": True, "config": METHODS[method]}
+    cvpo.train(Bandit, method, steps=EPOCH * epochs, cost_limit=3.0, run_dir=directory, **options)
 
 
-def finish(process: subprocess.Popen[bytes]) -> None:
-    _, errors = process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"training ended with {process.returncode}: {errors.decode()[-2000:]}")
+def train(method: str, epochs: int, directory: Path) -> multiprocessing.process.BaseProcess:
+    process = PROCESSES.Process(target=train_bandit, args=(method, epochs, directory))
+    process.start()
+    return process
+
+
+def finish(process: multiprocessing.process.BaseProcess) -> None:
+    process.join()
+    if process.exitcode:
+        raise RuntimeError(f"training ended with {process.exitcode}")
 
 
 def outcome(directory: Path) -> dict[str, Any]:
@@ -105,16 +107,19 @@ def kills(count: int, epochs: int, moments: random.Random, scratch: Path) -> lis
             if done == per_method:
                 finish(process)
                 break
-            if moments.random() < 0.8:  # the others die while they start
-                while epochs_done(killed) == before and process.poll() is None:
+            if moments.random() < 0.2:  # while it starts
+                time.sleep(moments.uniform(0.0, 1.0))
+            else:
+                last = before + moments.randint(1, max(1, epochs // (per_method + 2)))
+                while epochs_done(killed) < last and process.is_alive():
                     time.sleep(0.005)
-            time.sleep(moments.uniform(0.0, 1.0))
-            if process.poll() is not None:
+                time.sleep(moments.uniform(0.0, 0.05))
+            if not process.is_alive():
                 finish(process)
                 wrong.append(f"{method}: finished after {done} of {per_method} kills; more epochs are needed")
                 break
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+            process.kill()
+            process.join()
             done += 1
             where["training" if epochs_done(killed) > before else "starting"] += 1
         expected, found = outcome(undisturbed), outcome(killed)
@@ -260,7 +265,7 @@ def memory(epochs: int, scratch: Path) -> list[str]:
     """Train for many epochs; an error if the process grows by 5 MB or more after the first fifth."""
     process, directory = train("ppo-lag", epochs, scratch / "memory"), scratch / "memory"
     sizes: dict[int, float] = {}
-    while process.poll() is None:
+    while process.is_alive():
         with contextlib.suppress(OSError, StopIteration):
             lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
             kilobytes = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
@@ -277,7 +282,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", nargs="?", choices=["kills", "damages", "environments", "memory"])
     parser.add_argument("--count", type=int, help="of kills (60), damages (1000), environments (all), epochs (500)")
-    parser.add_argument("--epochs", type=int, default=400, help="of a run that is killed")
+    parser.add_argument("--epochs", type=int, default=200, help="of a run that is killed")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.join(tempfile.gettempdir(), "cvpo-torture-compiled"))

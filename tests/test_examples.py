@@ -18,6 +18,11 @@ def example(name):
     return module
 
 
+def shortened(code):
+    """The same with runs of one epoch."""
+    return re.sub(r"\bsteps=[\d_]+", "steps=1", code)
+
+
 # Steps of the shortest run, and what each line of the output must have.
 SHORTEST = {
     "train": (3_000, [r"reward -?\d+, cost \d", r"reward -?\d+, cost \d", r"learning\.png"]),
@@ -52,13 +57,21 @@ def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
     blocks = re.findall(r"^```python\n(.*?)^```", (EXAMPLES.parent / page).read_text(), re.M | re.S)
     assert len(blocks) == 2
     for block in blocks:
-        exec(re.sub(r"steps=[\d_]+", "steps=1", block), {"__name__": "__main__"})
+        exec(shortened(block), {"__name__": "__main__"})
     shown = capsys.readouterr().out
     assert len(re.findall(r"safe|open", shown)) >= (1 if page != "README.md" else 2), shown
 
 
+@pytest.mark.slow
+def test_the_notebook_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    exec(shortened((EXAMPLES / "walkthrough.py").read_text()), {"__name__": "__main__"})
+    assert len(re.findall(r"^limit (5|inf): reward ", capsys.readouterr().out, re.M)) == 2
+    assert {path.name for path in (tmp_path / "runs" / "walkthrough").glob("*.png")} == {"curves.png", "policy.png"}
+
+
 def test_every_example_is_tested():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*SHORTEST, "optuna_study"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*SHORTEST, "optuna_study", "walkthrough"}
 
 
 def test_patience_ends_when_nothing_improves():

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cvpo.errors import BadValue
-from cvpo.inputs import parse_whole_number, whole_number
+from cvpo.inputs import LARGEST, parse_whole_number, whole_number
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,10 @@ def test_anything_else_is_refused_by_name(value):
 def test_the_least_value_is_part_of_the_message():
     with pytest.raises(BadValue, match=r"^steps must be >= 1, got 0$"):
         whole_number("steps", 0, 1)
+
+
+@pytest.mark.parametrize("value", [2**63, 10**40, 10**400, 1e300])
+def test_what_no_array_holds_is_refused_shortly(value):
+    with pytest.raises(BadValue, match=r"seed must be <= 9223372036854775807, got 1?\d+") as caught:
+        whole_number("seed", value, 0, LARGEST)
+    assert len(str(caught.value)) < 120

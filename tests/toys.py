@@ -182,10 +182,10 @@ class Desk(gym.Env):
 
 
 class Gauge(Tracking):
-    """Tracking whose signal is seen in a picture: how far right a spot is, in whichever row. It has twelve values.
+    """Tracking whose signal is seen in an image: how far right a bright line is. It has twelve values.
 
     With their mean square M and the limit 20 M / 4 the best policy is a = s / 2, with a reward of 20 (1 - M / 4). In
-    parts, the picture shows the signal's size alone, and a number beside it the sign.
+    parts, the image shows the signal's size alone, and a number beside it the sign.
     """
 
     SIDE = 12
@@ -195,15 +195,15 @@ class Gauge(Tracking):
         self._values = np.linspace(0 if in_parts else -1, 1, self.SIDE)
         mean_square = float((self._values**2).mean())
         self.limit, self.best_reward = 20 * mean_square / 4, 20 * (1 - mean_square / 4)
-        self.blind_reward = 20 * (1 - mean_square)  # of always 0, the best action without a look at the picture
-        picture = gym.spaces.Box(0, 255, (self.SIDE, self.SIDE, 1), np.uint8)
+        self.blind_reward = 20 * (1 - mean_square)  # of always 0, the best action without a look at the image
+        image = gym.spaces.Box(0, 255, (self.SIDE, self.SIDE, 1), np.uint8)
         sign = gym.spaces.Box(-1, 1, (1,), np.float32)
-        self.observation_space = gym.spaces.Dict(picture=picture, sign=sign) if in_parts else picture
+        self.observation_space = gym.spaces.Dict(image=image, sign=sign) if in_parts else image
 
     def _draw(self) -> Any:
-        row, column = self.np_random.integers(self.SIDE, size=2)
+        column = int(self.np_random.integers(self.SIDE))
         sign = float(self.np_random.choice([-1.0, 1.0])) if self._in_parts else 1.0
         self._signal = sign * self._values[column]
-        picture = np.zeros((self.SIDE, self.SIDE, 1), np.uint8)
-        picture[row, column] = 255
-        return {"picture": picture, "sign": np.array([sign], np.float32)} if self._in_parts else picture
+        image = np.zeros((self.SIDE, self.SIDE, 1), np.uint8)
+        image[:, column] = 255
+        return {"image": image, "sign": np.array([sign], np.float32)} if self._in_parts else image

@@ -5,25 +5,30 @@ from __future__ import annotations
 import math
 import numbers
 import re
+import reprlib
 from fractions import Fraction
 from typing import Any
 
 from cvpo.errors import BadValue
 
+LARGEST = 2**63 - 1  # that arrays and generators of random numbers take
 _SUFFIXES = {"": 1, "k": 10**3, "m": 10**6}
 _NUMBER = re.compile(r"([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[+-]?\d{1,2})?)([km]?)", re.IGNORECASE)
 
 
-def whole_number(name: str, value: Any, least: int | None = None) -> int:
+def whole_number(name: str, value: Any, least: int | None = None, most: int | None = None) -> int:
     """`value` as a Python int: an int, one of NumPy's, or a float without a fraction, such as 1e6.
 
     Anything else, text and booleans among it, is refused with a message that names the setting.
     """
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not (is_number and math.isfinite(value) and value == int(value)):
+    is_integer = is_number and isinstance(value, numbers.Integral)
+    if not is_integer and not (is_number and math.isfinite(value) and value == int(value)):
         raise BadValue(f"{name} must be a whole number, got {value!r}")
     if least is not None and value < least:
-        raise BadValue(f"{name} must be >= {least}, got {value}")
+        raise BadValue(f"{name} must be >= {least}, got {reprlib.repr(int(value))}")
+    if most is not None and value > most:
+        raise BadValue(f"{name} must be <= {most}, got {reprlib.repr(int(value))}")
     return int(value)
 
 

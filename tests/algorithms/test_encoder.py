@@ -55,6 +55,16 @@ def test_observations_with_images_are_bytes_with_the_numbers_behind_them():
         flatten(spec, {"speed": [1.5, -2.25], "camera": image / 255, "gear": 2})
 
 
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_an_observation_stays_what_it_was_when_the_next_one_comes(in_parts):
+    with Environments(partial(Gauge, in_parts=in_parts), 3, episode_length=20) as envs:
+        first = envs.reset([1, 2, 3])
+        kept = first.copy()
+        second = envs.step(np.zeros((3, 1))).obs
+        assert (second != kept).any()
+        np.testing.assert_array_equal(first, kept)
+
+
 def test_numbers_beside_an_image_must_be_finite():
     class Broken(Gauge):
         def _draw(self):

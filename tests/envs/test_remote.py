@@ -1,5 +1,7 @@
 """Environments of former years in interpreters of their own: gym 0.21 and gymnasium 0.28.1 with NumPy 1."""
 
+import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -9,7 +11,7 @@ from old_interpreters import GYM_021, GYMNASIUM_028, make_interpreter
 
 import cvpo
 from cvpo.envs.adapter import Environments
-from cvpo.envs.errors import EnvironmentFailed
+from cvpo.envs.errors import EnvironmentFailed, WorkerDied
 from cvpo.envs.sources import make_plain
 
 pytestmark = pytest.mark.slow
@@ -97,6 +99,15 @@ def test_gymnasium_028_with_five_and_six_values(gymnasium_028, name):
     with Environments(ends, 1) as envs:
         envs.reset([1])
         assert [bool(envs.step(np.zeros((1, 1))).terminated[0]) for _ in range(6)] == [False, False, True] * 2
+
+
+def test_a_worker_of_another_interpreter_that_is_killed_is_named(gymnasium_028):
+    with Environments(cvpo.remote("old_gymnasium_envs:Tracking28-v0", python=gymnasium_028), 2) as envs:
+        envs.reset([1, 2])
+        os.kill(envs._copies._workers[1].process.pid, signal.SIGKILL)
+        named = "Tracking28-v0, environment 1 of 2, at step 1 of its epoch, was killed by SIGKILL"
+        with pytest.raises(WorkerDied, match=named):
+            envs.step(np.zeros((2, 1)))
 
 
 def test_the_command_trains_resumes_evaluates_and_films(gym_021, tmp_path):

@@ -41,6 +41,28 @@ def parent_of(process: int) -> int:
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+def gone(process: int) -> bool:
+    """Whether it has ended; one that nobody has waited for yet has too."""
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def started_by(process: int) -> set[int]:
+    """The processes that it started, those that these started, and so on."""
+    parents = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            parents[int(name)] = parent_of(int(name))
+    found, newest = set(), {process}
+    while newest:
+        newest = {child for child, parent in parents.items() if parent in newest}
+        found |= newest
+    return found
+
+
 @contextlib.contextmanager
 def kill_when(condition, victims):
     """In the background, once `condition` holds, kill -9 the processes that `victims` names; gives those killed."""

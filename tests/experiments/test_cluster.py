@@ -2,9 +2,11 @@
 
 import importlib
 import os
+import subprocess
+import sys
 
 import pytest
-from killing import kill_when, parent_of, saved_epoch, workers_in
+from killing import gone, kill_when, parent_of, saved_epoch, started_by, wait_until, workers_in
 from tiny_runs import WORKER_PATH, tiny, untimed
 
 from cvpo.experiments import run_spec, sweep
@@ -59,6 +61,30 @@ def test_a_killed_ray_worker_is_replaced_and_a_failing_run_stops_no_other(tmp_pa
     # it can be resumed and used from here
     assert saved_epoch(directory) == EPOCHS - 1 and (directory / "policy").is_dir()
     assert saved_epoch(tmp_path / other.path) == 1
+
+
+FAR_SWEEP = """
+import importlib, sys
+from test_cluster import FarCluster
+from tiny_runs import tiny
+module = importlib.import_module("cvpo.experiments.sweep")
+module.RayCluster = FarCluster
+module.sweep([tiny("SlowBandit", epochs=1000)], sys.argv[1], workers=1, ray="local")
+"""
+
+
+@pytest.mark.slow
+def test_nothing_is_left_of_a_sweep_that_was_killed(tmp_path):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    places = {"TMPDIR": str(scratch), "RAY_TMPDIR": "/tmp", "RAY_worker_niceness": "0"}
+    command = [sys.executable, "-c", FAR_SWEEP, str(tmp_path / "runs")]
+    with subprocess.Popen(command, env=os.environ | places, stdout=subprocess.DEVNULL) as driver:
+        wait_until(lambda: driver.poll() is not None or list(scratch.glob("cvpo-run-*/checkpoints/epoch-*")))
+        left = started_by(driver.pid)
+        assert workers_in(scratch)[0] in left
+        driver.kill()
+    wait_until(lambda: all(map(gone, left)) and not list(scratch.glob("cvpo-run-*")))
 
 
 def test_ray_client_is_refused_with_the_remedy(tmp_path):

@@ -1,13 +1,12 @@
 """Nothing outlives the sweep that it belongs to, whatever it hangs in."""
 
-import contextlib
 import os
 import subprocess
 import sys
 import time
 
 import pytest
-from killing import parent_of, wait_until
+from killing import gone, started_by, wait_until
 from tiny_runs import SETTINGS, tiny
 
 STUBBORN = """
@@ -22,15 +21,6 @@ print(child.pid, flush=True)
 while True:
     pass
 """
-
-
-def gone(process: int) -> bool:
-    """Whether it has ended; one that nobody has waited for yet has too."""
-    try:
-        with open(f"/proc/{process}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 @pytest.mark.parametrize("ending", ["the sweep's end", "the worker's death"])
@@ -61,19 +51,6 @@ from cvpo.experiments.backends.worker_process import WorkerProcess
 WorkerProcess(Path(sys.argv[1]), 1)
 time.sleep(1000)
 """
-
-
-def started_by(process: int) -> set[int]:
-    """The processes that it started, those that these started, and so on."""
-    parents = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            parents[int(name)] = parent_of(int(name))
-    found, newest = set(), {process}
-    while newest:
-        newest = {child for child, parent in parents.items() if parent in newest}
-        found |= newest
-    return found
 
 
 @pytest.mark.slow

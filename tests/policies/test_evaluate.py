@@ -155,8 +155,15 @@ def test_built_in_tasks_say_what_a_step_can_cost():
         ({"max_step_cost": -1.0}, "max_step_cost must be a positive finite number, got -1.0"),
         ({"max_step_cost": 0.1, "episodes": 3}, "cannot cost more than 1; give a max_step_cost that holds"),
         ({"cost_limit": [1.0, 2.0]}, "has 1 cost limits, got 2"),
+        ({"seed": -1}, "seed must be >= 0, got -1"),
+        ({"seed": 10**400}, "seed must be <= 9223372036854775807, got 10000"),
     ],
 )
 def test_bad_options_are_refused(run, options, message):
     with pytest.raises(UserError, match=message):
         cvpo.evaluate(run, timed(), **options)
+
+
+def test_an_environment_without_pictures_cannot_be_filmed(run, tmp_path):
+    with pytest.raises(UserError, match="cannot be filmed: it has no pictures"):
+        cvpo.render(run, tmp_path / "film.gif", env=timed())

@@ -97,12 +97,12 @@ def test_the_verdict_stands_first_and_says_how_sure_it_is(page):
     text = card(page, "Point-Goal").inner_text()
     assert "CVPO earns most within the limit: reward 100 [75.2, 125], cost 8 [5.52, 10.5]" in text
     assert "96% sure to be within the limit" in text
-    assert "Over it, and trained without one: TRPO (60)" in text
+    assert "Over it, trained without a limit: TRPO (60)" in text
 
 
 def test_a_task_with_named_costs_shows_each_in_the_plane(page):
     two = card(page, "Two costs")
-    assert "speed ≤ 5, crash ≤ 6" in two.inner_text() and "One seed" in two.inner_text()
+    assert "speed ≤ 5, crash ≤ 6" in two.inner_text() and "With one seed" in two.inner_text()
     assert two.locator("select option").all_inner_texts() == ["speed", "crash"]
     two.locator("select").select_option("crash")
     assert "crash 4" in tip(page, two, 0.6154, 0.5)

@@ -43,7 +43,10 @@ def forgotten(run, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
 
 
-@pytest.mark.parametrize("arguments", ["evaluate .", "render . --output film.gif", "train --resume . --steps 40"])
+COMMANDS = ["evaluate .", "render . --output film.gif", "inspect .", "record . --output steps.npz"]
+
+
+@pytest.mark.parametrize("arguments", [*COMMANDS, "train --resume . --steps 40"])
 def test_a_module_that_only_the_run_names_is_shown_and_not_imported(run, capsys, arguments):
     with pytest.raises(SystemExit, match="1"):
         cli.main(arguments.split())

@@ -101,7 +101,7 @@ def _part(spec: ObservationSpec, observation: Any, name: str) -> tuple[np.ndarra
     shape = shape_of(spec)
     if "image" in spec and array.dtype != np.uint8:
         raise ValueError(f"{name} is an image: it must have dtype uint8, got {array.dtype}")
-    array = array if "image" in spec else array.astype(np.float32)
+    array = array.astype(np.uint8 if "image" in spec else np.float32)  # a copy: the array may be written to again
     if array.shape == shape:
         return array.reshape(-1), False
     if array.shape[1:] == shape and array.ndim == len(shape) + 1:

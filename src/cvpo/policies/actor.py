@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+_KINDS = ("gaussian", "squashed", "deterministic", "categorical", "choices")
 _ACTIVATIONS = {"relu": lambda x: np.maximum(x, 0, out=x), "tanh": lambda x: np.tanh(x, out=x)}
 
 
@@ -23,6 +24,8 @@ class Actor:
     def __init__(self, description, arrays):
         self.description = description
         self.kind = description["kind"]
+        if self.kind not in _KINDS:
+            raise ValueError(f"kind must be one of {_KINDS}, got {self.kind!r}")
         self._activation = _ACTIVATIONS[description["activation"]]
         self._images = [
             (image["shape"], image["axes"], _layers(arrays, f"image_{i}"))

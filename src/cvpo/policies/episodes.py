@@ -12,6 +12,7 @@ import numpy as np
 from cvpo.envs.adapter import Environments
 from cvpo.envs.sources import EnvSource
 from cvpo.errors import BadValue
+from cvpo.inputs import LARGEST, whole_number
 from cvpo.policies.policy import Policy
 
 AT_ONCE = 50  # environments side by side; more gain little and take more memory
@@ -46,7 +47,7 @@ class Moment(NamedTuple):
 
 def episode_seeds(seed: int, count: int) -> np.ndarray:
     """A seed for each episode; more episodes of the same `seed` begin with the same ones."""
-    return np.random.SeedSequence(seed).generate_state(count)
+    return np.random.SeedSequence(whole_number("seed", seed, 0, LARGEST)).generate_state(count)
 
 
 def open_environments(

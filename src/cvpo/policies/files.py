@@ -83,7 +83,9 @@ def read_policy(path: str | Path, which: Which = "newest") -> tuple[Path, dict[s
         )
     require_fields(info, {"kind": str, "activation": str, "observation": dict, "action": dict, "trained": dict}, file)
     require_fields(info["observation"], {"size": int, "layout": dict}, f"the observation of {file}")
-    require_fields(info["trained"], _TRAINED, f"what {file} says of its training")
+    trained = require_fields(info["trained"], _TRAINED, f"what {file} says of its training")
+    for limit in trained["cost_limits"]:
+        require_fields({"cost_limit": limit}, {"cost_limit": float}, f"what {file} says of its training")
     return file, info, arrays
 
 

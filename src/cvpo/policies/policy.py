@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from cvpo.envs.sources import EnvSource, as_source
-from cvpo.envs.spaces import flatten, numbers_in
+from cvpo.envs.spaces import flatten, images_of, numbers_in, size_of
 from cvpo.errors import BadValue
+from cvpo.inputs import LARGEST, whole_number
 from cvpo.policies.actor import Actor
 from cvpo.policies.files import Which, read_policy
 from cvpo.runs.array_file import Arrays
@@ -41,7 +42,7 @@ class Policy:
 
     def seed(self, seed: int) -> None:
         """Restart the random draws of `deterministic=False` from this seed."""
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(whole_number("seed", seed, 0, LARGEST))
 
     @property
     def trained(self) -> dict[str, Any]:
@@ -70,6 +71,22 @@ def load(path: str | Path, which: Which = "newest") -> Policy:
     """
     file, description, arrays = read_policy(path, which)
     try:
-        return Policy(description, arrays)
-    except (KeyError, TypeError, ValueError) as error:
+        policy = Policy(description, arrays)
+        _try_out(policy)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, MemoryError) as error:
         raise BadFile(f"{file} holds no policy that can act: {type(error).__name__} {error}") from error
+    return policy
+
+
+def _try_out(policy: Policy) -> None:
+    """One action of each kind, so that whatever is wrong with a file from anybody shows before it is used."""
+    size, layout = policy.description["observation"]["size"], policy.description["observation"]["layout"]
+    if size != size_of(layout):
+        raise ValueError(f"its observations have size {size}, and another one by their layout")
+    observation = np.zeros(size, np.uint8 if images_of(layout) else np.float32)
+    with np.errstate(all="ignore"):
+        for deterministic in (True, False):
+            action = policy.actor.own_units(policy.act(observation, deterministic))
+            if not np.isfinite(action).all():
+                raise ValueError(f"it acts with {action}")
+    policy.seed(0)

@@ -11,6 +11,7 @@ import numpy as np
 
 from cvpo.envs.sources import EnvSource, make_plain
 from cvpo.errors import BadValue
+from cvpo.inputs import LARGEST, whole_number
 from cvpo.policies.files import Which
 from cvpo.policies.policy import Policy, load
 from cvpo.runs.directory import VIDEOS
@@ -43,7 +44,7 @@ def render(
         which: the "newest" policy of the run, or its "best" one within the limit.
         trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
     """
-    policy = load(run, which)
+    policy, seed = load(run, which), whole_number("seed", seed, 0, LARGEST)
     output = Path(output) if output is not None else Path(run) / VIDEOS / "episode.mp4"
     output.parent.mkdir(parents=True, exist_ok=True)
     source = env if env is not None else policy.trained_on(trust)
@@ -86,7 +87,11 @@ def _shown_limit(policy: Policy, source: EnvSource) -> dict[str, Any]:
 
 
 def _frame(game: gym.Env) -> np.ndarray:
-    frame = game.render()
+    try:
+        frame = game.render()
+    except NotImplementedError as error:
+        name = type(game.unwrapped).__name__
+        raise BadValue(f"{name} cannot be filmed: it has no pictures (render is not implemented)") from error
     if not isinstance(frame, np.ndarray):
         raise BadValue(f"the environment renders {type(frame).__name__}, not pictures; is its render mode rgb_array?")
     return frame

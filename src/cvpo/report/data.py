@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from cvpo.report.verdict import Judged, estimate, judge
 MOST_NUMBERS = 1_000_000
 """Of all curves together; beyond it neighbouring epochs are averaged, so that the page of many runs stays small."""
 FEWEST_POINTS = 50
+_FINE = 400_000  # up to so many numbers, one digit more
 _GROWING = re.compile(r"^(steps|wall_seconds|train/cumulative_cost(_\d+)?)$")
 _HIDDEN = frozenset({"limit"})  # it stands in the heading of the task
 _HIDDEN_IF_ZERO = frozenset({"behind", "unfinished"})
@@ -36,15 +37,14 @@ def page_data(study: Study, unread: Sequence[Unread], film_source: Callable[[Fil
     columns = [column for column in COLUMNS if _needed(column, rows)]
     paths = [run.path.parent for run in study.runs] + [item.path.parent for item in unread]
     root = Path(os.path.commonpath(paths)) if paths else Path()
-    series = sum(len(run.metrics) for run in study.runs)
-    points = max(FEWEST_POINTS, MOST_NUMBERS // max(series, 1))
+    grain = _grain(study.runs)
     return {
         "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "converged": CONVERGED,
         "methods": _methods(study),
         "columns": [{"title": column.title, "meaning": column.meaning} for column in columns],
         "tasks": [_task(study, task, rows, columns) for task in study.tasks],
-        "runs": [_run(study, i, root, points, film_source) for i in _run_order(study)],
+        "runs": [_run(study, i, root, grain, film_source) for i in _run_order(study)],
         "notes": notes(study),
         "leftOut": [
             {"path": _relative(item.path, root), "reason": _reason(item, root), "error": item.error} for item in unread
@@ -152,6 +152,28 @@ def _row(study: Study, row: Row, columns: Sequence[Column], best: Judged | None)
     }
 
 
+class Grain(NamedTuple):
+    """How finely curves are given: a page of many runs must stay small."""
+
+    points: int  # at most, of a curve
+    digits: int
+
+
+def _grain(runs: Sequence[RunRecord]) -> Grain:
+    series = max(sum(len(run.metrics) for run in runs), 1)
+    numbers = sum(len(run.metrics) * len(run.metrics["steps"]) for run in runs)
+    return Grain(max(FEWEST_POINTS, MOST_NUMBERS // series), 4 if numbers <= _FINE else 3)
+
+
+def _digits(values: np.ndarray, digits: int) -> int:
+    """More of them where a curve varies little for its size."""
+    measured = values[np.isfinite(values)]
+    span = np.ptp(measured) if len(measured) else 0.0
+    if span == 0.0:
+        return 7
+    return digits + min(max(math.ceil(math.log10(np.abs(measured).max() / span)), 0), 7 - digits)
+
+
 def _run_order(study: Study) -> list[int]:
     def place(i: int) -> tuple[Any, ...]:
         method = study.methods.index(study.run_methods[i])
@@ -160,10 +182,10 @@ def _run_order(study: Study) -> list[int]:
     return sorted(range(len(study.runs)), key=place)
 
 
-def _run(study: Study, i: int, root: Path, points: int, film_source: Callable[[Film], str]) -> dict[str, Any]:
+def _run(study: Study, i: int, root: Path, grain: Grain, film_source: Callable[[Film], str]) -> dict[str, Any]:
     run, task = study.runs[i], study.run_tasks[i]
     epochs = len(run.metrics["steps"])
-    together = math.ceil(epochs / points)
+    together = math.ceil(epochs / grain.points)
     return {
         "id": writable(str(run.settings["provenance"]["id"])),
         "path": _relative(run.path, root),
@@ -180,7 +202,7 @@ def _run(study: Study, i: int, root: Path, points: int, film_source: Callable[[F
         "limits": [_number(limit) for limit in run.limits],
         "epochs": epochs,
         "together": together,
-        "metrics": _curves(run, study.limits(task), together),
+        "metrics": _curves(run, study.limits(task), together, grain.digits),
         "labels": _labels(run.metrics, [constraint.cost for constraint in study.constraints(task)]),
         "changed": _plain(_changed(run)),
         "settings": _plain(run.settings),
@@ -190,7 +212,7 @@ def _run(study: Study, i: int, root: Path, points: int, film_source: Callable[[F
     }
 
 
-def _curves(run: RunRecord, limits: Sequence[float], together: int) -> dict[str, str]:
+def _curves(run: RunRecord, limits: Sequence[float], together: int, digits: int) -> dict[str, str]:
     """Each metric's values, as text between commas; nothing for what was not measured.
 
     Text, because it takes the least room, and a page need not parse what nobody looks at.
@@ -200,7 +222,9 @@ def _curves(run: RunRecord, limits: Sequence[float], together: int) -> dict[str,
     if any(map(math.isfinite, limits)):
         within = within_limits(logged(run.metrics, run.limited_metrics[0]), limits)
         shown["train/within_limit"] = _thinned(within, together, last=False)
-    return {name: _text(values, 7 if _GROWING.match(name) else 4) for name, values in shown.items()}
+    return {
+        name: _text(values, 7 if _GROWING.match(name) else _digits(values, digits)) for name, values in shown.items()
+    }
 
 
 def _thinned(values: np.ndarray, together: int, *, last: bool) -> np.ndarray:

@@ -11,7 +11,9 @@ from string import Template
 from typing import Any
 
 # In the order in which they are run: each uses what stands before it.
-_SCRIPTS = ("text", "look", "chart", "curves", "verdict", "explorer", "table", "runs", "main")
+_SCRIPTS = (
+    "text", "look", "curves", "chart", "curve_chart", "plane", "verdict", "explorer", "table", "runs", "main",
+)  # fmt: skip
 
 
 def make_page(data: bytes | None) -> str:

@@ -21,13 +21,14 @@ from cvpo.algorithms.registry import build, lookup
 from cvpo.envs.adapter import Environments
 from cvpo.envs.sources import EnvSource, as_source, check_known
 from cvpo.errors import BadValue
-from cvpo.inputs import whole_number
+from cvpo.inputs import LARGEST, whole_number
 from cvpo.policies.files import Which
 from cvpo.policies.policy import Policy, load
 from cvpo.presets import make_config
 from cvpo.runs.atomic import write_text
 from cvpo.runs.directory import CONFIG, ERROR, TENSORBOARD, RunDirectory, RunDirectoryError, read_config, read_metrics
 from cvpo.runs.sinks import Sink, TensorBoardSink, WandbSink, check_sinks
+from cvpo.runs.strict_json import BadFile
 from cvpo.tasks.registry import find_task
 from cvpo.training import compute, messages
 from cvpo.training.display import Display
@@ -183,14 +184,22 @@ def changed_settings(settings: LoopConfig, preset: LoopConfig) -> dict[str, Any]
     return {name: there[name] for name in here if here[name] != there[name]}
 
 
+_MOST_THREADS = 4096  # a run from anybody must not start as many as it likes
+
+
 def check_numbers(steps: Any, seed: Any) -> tuple[int, int]:
     """Both as Python's integers; refuses what is none."""
-    return whole_number("steps", steps, 1), whole_number("seed", seed, 0)
+    return whole_number("steps", steps, 1, LARGEST), whole_number("seed", seed, 0, LARGEST)
 
 
 def begun_with(path: Path) -> int | None:
     """The compute threads of the run in a directory; None if it has no run, or one that does not say."""
-    return read_config(path).get("compute_threads") if (path / CONFIG).exists() else None
+    if not (path / CONFIG).exists():
+        return None
+    threads = read_config(path).get("compute_threads")
+    if threads is not None and not (type(threads) is int and 1 <= threads <= _MOST_THREADS):
+        raise BadFile(f"'compute_threads' in {path / CONFIG} must be from 1 to {_MOST_THREADS}, got {threads!r}")
+    return threads
 
 
 @contextlib.contextmanager

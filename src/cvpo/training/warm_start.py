@@ -11,7 +11,8 @@ import numpy as np
 from cvpo.algorithms.base import Spec, State, Transition
 from cvpo.errors import BadValue
 from cvpo.runs.checkpoint import Checkpoint, CheckpointStore
-from cvpo.runs.directory import CHECKPOINTS, read_config
+from cvpo.runs.directory import CHECKPOINTS, CONFIG, read_config
+from cvpo.runs.strict_json import require_fields
 from cvpo.training import replay
 
 # What belongs to a run and not to what it has learned: controllers of the cost, which has another limit perhaps,
@@ -35,6 +36,10 @@ def learner_identity(algorithm: str, spec: Spec, envs: int) -> dict[str, Any]:
 def read_source(run: str | Path, algorithm: str, spec: Spec, fresh: State) -> Checkpoint:
     """The newest checkpoint of a run that has learned the same thing; refuses another, and says why."""
     saved = read_config(run)
+    file = Path(run) / CONFIG
+    require_fields(saved, {"spec": dict}, file)
+    require_fields(saved["spec"], {"obs_size": int, "action_size": int, "discrete": bool}, f"the spec of {file}")
+    require_fields(saved["config"], {"normalize_observations": bool, "envs": int}, f"the settings of {file}")
     theirs = {
         "algorithm": (saved["algorithm"], algorithm),
         "observations": (saved["spec"]["obs_size"], spec.obs_size),

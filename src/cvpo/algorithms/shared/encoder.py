@@ -26,6 +26,7 @@ CHANNELS = (16, 32, 32, 32)  # of the convolutions, 3×3 with stride 2, until a 
 SMALLEST = 8
 PREDICTOR = (128,)  # hidden layers of what predicts
 LEARNING_RATE = 1e-3
+HEAD_START = 500  # steps of the encoder before anything else learns: what features mean changes much until then
 AVERAGING = 0.02  # share of the newest encoder in the slow average, for each update on a replay's batch
 PASSES = 5  # over the rollout of an update that has a whole one
 MINIBATCH = 64  # rows in a step of these passes
@@ -45,6 +46,7 @@ class EncoderState(NamedTuple):
     optimizer: optax.OptState
     numbers: Moments  # [n] of what is no image in an observation
     signals: Moments  # [1 + m] of reward and costs
+    steps: jax.Array  # of its optimiser so far
 
 
 class Eyes(NamedTuple):
@@ -71,7 +73,8 @@ def with_encoder(make: Any, spec: Spec, normalize: bool, whole_rollouts: bool) -
         seen = FEATURES * len(spec.images)
         sizes = (seen + numbers + spec.action_size, *PREDICTOR, 2 + spec.num_costs + seen)
         weights = Weights(encoders, networks.mlp_init(predictor_key, sizes, last_scale=0.01))
-        state = EncoderState(weights, encoders, optimizer.init(weights), no_rows(numbers), no_rows(1 + spec.num_costs))
+        moments = no_rows(numbers), no_rows(1 + spec.num_costs)
+        state = EncoderState(weights, encoders, optimizer.init(weights), *moments, jnp.zeros((), jnp.int32))
         return state, inner.init(inner_key)
 
     def unscaled(obs: jax.Array) -> jax.Array:
@@ -122,7 +125,12 @@ def with_encoder(make: Any, spec: Spec, normalize: bool, whole_rollouts: bool) -
     def step(state: EncoderState, rows: Transition) -> tuple[EncoderState, jax.Array]:
         value, gradient = jax.value_and_grad(loss)(state.weights, state, rows)
         change, opt_state = optimizer.update(gradient, state.optimizer)
-        return state._replace(weights=optax.apply_updates(state.weights, change), optimizer=opt_state), value
+        weights = optax.apply_updates(state.weights, change)
+        return state._replace(weights=weights, optimizer=opt_state, steps=state.steps + 1), value
+
+    def once_it_sees(state: EncoderState, new: Any, old: Any) -> Any:
+        """`old` until the encoder has had its head start. Multipliers wait too: they would answer a policy at rest."""
+        return jax.tree.map(lambda x, y: jnp.where(state.steps < HEAD_START, y, x), new, old)
 
     def learn(state: EncoderState, batch: Transition, key: Key) -> tuple[EncoderState, jax.Array]:
         leading = batch.reward.ndim
@@ -142,7 +150,8 @@ def with_encoder(make: Any, spec: Spec, normalize: bool, whole_rollouts: bool) -
         encoder, rest = state
         inner_key, own_key = jax.random.split(key)
         # the algorithm first: it learns from a rollout through the eyes that collected it
-        rest, metrics = inner.update(rest, seen(encoder, batch), inner_key)
+        new, metrics = inner.update(rest, seen(encoder, batch), inner_key)
+        rest = once_it_sees(encoder, new, rest)
         encoder, value = learn(encoder, batch, own_key)
         return (encoder, rest), metrics._replace(mean=metrics.mean | {"encoder/loss": value})
 
@@ -154,7 +163,7 @@ def with_encoder(make: Any, spec: Spec, normalize: bool, whole_rollouts: bool) -
             numbers=merge(encoder.numbers, unscaled(flat)),
             signals=merge(encoder.signals, signals.reshape(-1, signals.shape[-1])),
         )
-        return encoder, inner.observe(rest, seen(encoder, rollout))
+        return encoder, once_it_sees(encoder, inner.observe(rest, seen(encoder, rollout)), rest)
 
     def act(params: tuple[Eyes, Any], obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
         looking, rest = params

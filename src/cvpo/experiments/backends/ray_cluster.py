@@ -8,6 +8,7 @@ submits the run again with the files that it has by then; Ray's own retries woul
 from __future__ import annotations
 
 import contextlib
+import socket
 import tempfile
 import time
 import uuid
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from cvpo.envs.on_ray import import_ray
-from cvpo.errors import BadValue
+from cvpo.errors import BadValue, Unavailable
 from cvpo.experiments.backends.mirror import Changes, apply_changes, collect_changes
 from cvpo.experiments.backends.worker_process import WorkerProcess
 from cvpo.experiments.status import Status, latest_metrics
@@ -26,6 +27,7 @@ from cvpo.runs.directory import CHECKPOINTS
 
 TOKEN = ".sweep-token"
 POLL_SECONDS = 1.0
+CONNECT_SECONDS = 30
 
 
 class Event(NamedTuple):
@@ -54,7 +56,7 @@ class RayCluster:
             slots = None if workers is None else workers * cores
             self._ray.init(address="local", num_cpus=slots, include_dashboard=False, log_to_driver=False)
         elif self._started:
-            self._ray.init(address=address, log_to_driver=False)
+            join(self._ray, address)
         self._statuses, self._output, self._cores, self._retries = statuses, output.resolve(), cores, retries
         self._token = uuid.uuid4().hex
         (output / TOKEN).write_text(self._token)
@@ -168,3 +170,17 @@ def train_remotely(
 
 def _newest_checkpoint(directory: Path) -> str:
     return max((path.name for path in (directory / CHECKPOINTS).glob(f"epoch-*{SUFFIX}")), default="")
+
+
+def join(ray: Any, address: str) -> None:
+    """Become a driver of a running cluster."""
+    try:
+        host, _, port = address.rpartition(":")
+        if port.isdigit():  # Ray itself would try for a quarter of an hour
+            socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+        ray.init(address=address, log_to_driver=False)
+    except (OSError, RuntimeError, ray.exceptions.RayError) as error:
+        raise Unavailable(
+            f"cannot join the Ray cluster {address}: {' '.join(str(error).split())}. It must be running (ray start), "
+            "and this machine must have its token; docs/experiments.md has the commands"
+        ) from error

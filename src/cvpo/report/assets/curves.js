@@ -12,11 +12,18 @@ function valuesOf(run, metric) {
 function smoothed(values, share) {
   const width = Math.ceil(share * values.length);
   if (width < 2) return values;
-  let sum = 0, count = 0;
+  let sum = 0,
+    count = 0;
   return values.map((value, i) => {
-    if (value !== null) { sum += value; count += 1; }
+    if (value !== null) {
+      sum += value;
+      count += 1;
+    }
     const gone = i >= width ? values[i - width] : null;
-    if (gone !== null) { sum -= gone; count -= 1; }
+    if (gone !== null) {
+      sum -= gone;
+      count -= 1;
+    }
     return value === null || count === 0 ? null : sum / count;
   });
 }
@@ -49,7 +56,9 @@ function onGrid(grid, x, y) {
 
 /** Mean and standard deviation at each point of the grid, where at least half of the curves have a value. */
 function meanAndDeviation(curves) {
-  const mean = [], low = [], high = [];
+  const mean = [],
+    low = [],
+    high = [];
   for (let i = 0; i < curves[0].length; i++) {
     const present = curves.map((curve) => curve[i]).filter((value) => value !== null);
     const enough = present.length > 0 && 2 * present.length >= curves.length;

@@ -9,8 +9,15 @@ function renderExplorer(data, state) {
   if (!data.tasks.some((task) => task.name === state.task)) state.task = data.tasks[0].name;
   const task = data.tasks.find((item) => item.name === state.task);
   const runs = data.runs.filter((run) => data.tasks[run.task].name === state.task);
-  fillSelect(byId("task"), data.tasks.map((item) => [item.name, item.name]), state.task);
-  const costs = task.cumulative.map((metric, c) => [metric, task.costs.length > 1 ? `cumulative ${task.costs[c]}` : "cumulative cost"]);
+  fillSelect(
+    byId("task"),
+    data.tasks.map((item) => [item.name, item.name]),
+    state.task,
+  );
+  const costs = task.cumulative.map((metric, c) => [
+    metric,
+    task.costs.length > 1 ? `cumulative ${task.costs[c]}` : "cumulative cost",
+  ]);
   const axes = [["steps", AXES.steps], ...costs, ["wall", AXES.wall]];
   if (!axes.some(([value]) => value === state.xAxis)) state.xAxis = "steps";
   fillSelect(byId("x-axis"), axes, state.xAxis);
@@ -24,20 +31,41 @@ function renderExplorer(data, state) {
   });
   const present = new Set(runs.map((run) => run.method));
   byId("methods").replaceChildren(
-    ...data.methods.filter((_, m) => present.has(m)).map((method) => chip(method, method.name, !state.hidden.has(method.name), () => {
-      state.hidden.has(method.name) ? state.hidden.delete(method.name) : state.hidden.add(method.name);
-      render.methods(method.name);
-    })),
-    present.size > 2 ? element("button", { type: "button", class: "plain", onclick: () => {
-      const names = [...present].map((m) => data.methods[m].name);
-      const all = names.every((name) => !state.hidden.has(name));
-      names.forEach((name) => (all ? state.hidden.add(name) : state.hidden.delete(name)));
-      render.methods();
-    } }, [...present].every((m) => !state.hidden.has(data.methods[m].name)) ? "none" : "all") : null,
+    ...data.methods
+      .filter((_, m) => present.has(m))
+      .map((method) =>
+        chip(method, method.name, !state.hidden.has(method.name), () => {
+          state.hidden.has(method.name) ? state.hidden.delete(method.name) : state.hidden.add(method.name);
+          render.methods(method.name);
+        }),
+      ),
+    present.size > 2
+      ? element(
+          "button",
+          {
+            type: "button",
+            class: "plain",
+            onclick: () => {
+              const names = [...present].map((m) => data.methods[m].name);
+              const all = names.every((name) => !state.hidden.has(name));
+              names.forEach((name) => (all ? state.hidden.add(name) : state.hidden.delete(name)));
+              render.methods();
+            },
+          },
+          [...present].every((m) => !state.hidden.has(data.methods[m].name)) ? "none" : "all",
+        )
+      : null,
   );
   const chosen = data.runs.filter((run) => state.chosen.has(run.id));
-  byId("chosen").replaceChildren(...(chosen.length ? [element("span", {}, "Laid over:")] : []), ...chosen.map((run) =>
-    chip(data.methods[run.method], `${runName(data, run)} ×`, true, () => { state.chosen.delete(run.id); render.chosen(); })));
+  byId("chosen").replaceChildren(
+    ...(chosen.length ? [element("span", {}, "Laid over:")] : []),
+    ...chosen.map((run) =>
+      chip(data.methods[run.method], `${runName(data, run)} ×`, true, () => {
+        state.chosen.delete(run.id);
+        render.chosen();
+      }),
+    ),
+  );
   drawPanels(data, state, task, runs, chosen);
 }
 
@@ -49,19 +77,25 @@ function drawPanels(data, state, task, runs, chosen) {
     const metric = state.metrics[i];
     const { x, curves } = curvesOf(data, state, metric, runs, chosen);
     const label = panel.querySelector("select").selectedOptions[0].textContent;
-    panels.push(curveChart(panel.querySelector(".chart"), {
-      name: `${label} over ${axis} on ${task.name}`,
-      x, xName: axis, xText, yName: label, curves,
-      limit: task.limitOf[metric] ?? null,
-      logarithmic: state.logarithmic,
-      height: innerWidth < 700 ? 260 : 340,
-      range: state.range,
-      onRange: (range) => {
-        if (String(range) === String(state.range)) return;
-        state.range = range;
-        panels.forEach((other, o) => o !== i && other?.zoom(range));
-      },
-    }));
+    panels.push(
+      curveChart(panel.querySelector(".chart"), {
+        name: `${label} over ${axis} on ${task.name}`,
+        x,
+        xName: axis,
+        xText,
+        yName: label,
+        curves,
+        limit: task.limitOf[metric] ?? null,
+        logarithmic: state.logarithmic,
+        height: innerWidth < 700 ? 260 : 340,
+        range: state.range,
+        onRange: (range) => {
+          if (String(range) === String(state.range)) return;
+          state.range = range;
+          panels.forEach((other, o) => o !== i && other?.zoom(range));
+        },
+      }),
+    );
   });
   dropCharts();
 }
@@ -73,10 +107,19 @@ function curvesOf(data, state, metric, runs, chosen) {
     const y = valuesOf(run, metric);
     return x && y ? { run, x, y: smoothed(y, state.smoothing) } : null;
   };
-  const shown = runs.filter((run) => !state.hidden.has(data.methods[run.method].name)).map(point).filter((item) => item !== null);
+  const shown = runs
+    .filter((run) => !state.hidden.has(data.methods[run.method].name))
+    .map(point)
+    .filter((item) => item !== null);
   const over = chosen.map(point).filter((item) => item !== null);
   const grid = commonGrid([...shown, ...over].map((item) => item.x));
-  const line = (item, width, color) => ({ name: runName(data, item.run), color, width, dash: data.methods[item.run.method].dash, values: onGrid(grid, item.x, item.y) });
+  const line = (item, width, color) => ({
+    name: runName(data, item.run),
+    color,
+    width,
+    dash: data.methods[item.run.method].dash,
+    values: onGrid(grid, item.x, item.y),
+  });
   const curves = [];
   if (state.draw === "runs") {
     shown.forEach((item) => curves.push(line(item, 1.2, methodColor(data.methods[item.run.method]))));
@@ -85,7 +128,13 @@ function curvesOf(data, state, metric, runs, chosen) {
       const members = shown.filter((item) => item.run.method === m);
       if (!members.length) return;
       const { mean, low, high } = meanAndDeviation(members.map((item) => onGrid(grid, item.x, item.y)));
-      curves.push({ name: method.name, color: methodColor(method), dash: method.dash, values: mean, ...(members.length > 1 ? { low, high } : {}) });
+      curves.push({
+        name: method.name,
+        color: methodColor(method),
+        dash: method.dash,
+        values: mean,
+        ...(members.length > 1 ? { low, high } : {}),
+      });
     });
   }
   over.forEach((item) => curves.push(line(item, 2.6, methodColor(data.methods[item.run.method]))));
@@ -97,7 +146,10 @@ function metricsOf(runs) {
   const labels = Object.assign({}, ...runs.map((run) => run.labels));
   const names = [...new Set(runs.flatMap((run) => Object.keys(run.metrics)))].filter((name) => name !== "steps");
   const order = ["train", "eval"];
-  const rank = (name) => { const at = order.indexOf(groupOf(name)); return at < 0 ? order.length : at; };
+  const rank = (name) => {
+    const at = order.indexOf(groupOf(name));
+    return at < 0 ? order.length : at;
+  };
   const sorted = names.sort((a, b) => rank(a) - rank(b) || groupOf(a).localeCompare(groupOf(b)));
   return sorted.map((name) => [name, labelOf(name, labels)]);
 }
@@ -106,25 +158,52 @@ function fillSelect(select, options, chosen, grouped = false) {
   const made = options.map(([value, text]) => [value, element("option", { value, selected: value === chosen }, text)]);
   const groups = new Map();
   for (const [value, option] of made) groups.set(groupOf(value), [...(groups.get(groupOf(value)) ?? []), option]);
-  select.replaceChildren(...(grouped ? [...groups].map(([label, items]) => element("optgroup", { label }, ...items)) : made.map(([, option]) => option)));
+  select.replaceChildren(
+    ...(grouped
+      ? [...groups].map(([label, items]) => element("optgroup", { label }, ...items))
+      : made.map(([, option]) => option)),
+  );
   select.value = chosen;
 }
 
 function chip(method, text, pressed, onclick) {
-  return element("button", { type: "button", class: "chip", "aria-pressed": String(pressed), onclick }, swatch(method), text);
+  return element(
+    "button",
+    { type: "button", class: "chip", "aria-pressed": String(pressed), onclick },
+    swatch(method),
+    text,
+  );
 }
 
 function listenToExplorer(state) {
   const redraw = () => render.explorer();
-  byId("task").addEventListener("change", (event) => { state.task = event.target.value; state.range = null; redraw(); });
-  byId("x-axis").addEventListener("change", (event) => { state.xAxis = event.target.value; state.range = null; redraw(); });
-  byId("draw").addEventListener("change", (event) => { state.draw = event.target.value; redraw(); });
-  byId("logarithmic").addEventListener("change", (event) => { state.logarithmic = event.target.checked; redraw(); });
+  byId("task").addEventListener("change", (event) => {
+    state.task = event.target.value;
+    state.range = null;
+    redraw();
+  });
+  byId("x-axis").addEventListener("change", (event) => {
+    state.xAxis = event.target.value;
+    state.range = null;
+    redraw();
+  });
+  byId("draw").addEventListener("change", (event) => {
+    state.draw = event.target.value;
+    redraw();
+  });
+  byId("logarithmic").addEventListener("change", (event) => {
+    state.logarithmic = event.target.checked;
+    redraw();
+  });
   byId("smoothing").addEventListener("input", (event) => {
     state.smoothing = Number(event.target.value) / 100;
     byId("smoothing-shown").textContent = state.smoothing ? `${event.target.value}%` : "none";
     redraw();
   });
   [...document.querySelectorAll("select.metric")].forEach((select, i) =>
-    select.addEventListener("change", () => { state.metrics[i] = select.value; redraw(); }));
+    select.addEventListener("change", () => {
+      state.metrics[i] = select.value;
+      redraw();
+    }),
+  );
 }

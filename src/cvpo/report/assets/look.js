@@ -12,7 +12,12 @@ function pageColor(name) {
 }
 
 function faded(color, alpha) {
-  return color + Math.round(255 * alpha).toString(16).padStart(2, "0");
+  return (
+    color +
+    Math.round(255 * alpha)
+      .toString(16)
+      .padStart(2, "0")
+  );
 }
 
 function swatch(method) {

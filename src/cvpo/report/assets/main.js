@@ -1,11 +1,22 @@
 // The page as a whole: where its data comes from, and when what is drawn.
 
 const state = {
-  task: null, xAxis: "steps", draw: "methods", smoothing: 0.05, logarithmic: false, metrics: [null, null], range: null,
+  task: null,
+  xAxis: "steps",
+  draw: "methods",
+  smoothing: 0.05,
+  logarithmic: false,
+  metrics: [null, null],
+  range: null,
   hidden: new Set(), // methods, by name
   chosen: new Set(), // runs that are laid over the curves, by id
-  open: new Set(), openGroups: new Set(), planeCost: {},
-  sort: null, tableFilter: "", onlyWithin: false, runFilter: "",
+  open: new Set(),
+  openGroups: new Set(),
+  planeCost: {},
+  sort: null,
+  tableFilter: "",
+  onlyWithin: false,
+  runFilter: "",
 };
 let shown = null; // the data on the page
 
@@ -17,8 +28,12 @@ const render = {
     renderTable(shown, state);
     renderRuns(shown, state);
   },
-  explorer() { renderExplorer(shown, state); },
-  table() { renderTable(shown, state); },
+  explorer() {
+    renderExplorer(shown, state);
+  },
+  table() {
+    renderTable(shown, state);
+  },
   /** The choice of methods holds for the planes too; the button that made it keeps the focus. */
   methods(name) {
     renderVerdicts(shown, state);
@@ -27,14 +42,20 @@ const render = {
   },
   chosen() {
     renderExplorer(shown, state);
-    for (const row of document.querySelectorAll(".run-row")) row.querySelector("input").checked = state.chosen.has(row.dataset.run);
+    for (const row of document.querySelectorAll(".run-row"))
+      row.querySelector("input").checked = state.chosen.has(row.dataset.run);
   },
 };
 
 function renderHeader(data) {
   const count = (wanted) => data.runs.filter((run) => runState(run) === wanted).length;
   const states = ["unfinished", "failed"].filter((name) => count(name)).map((name) => `${count(name)} ${name}`);
-  byId("overview").textContent = [plural(data.runs.length, "run"), plural(data.methods.length, "method"), plural(data.tasks.length, "task"), ...states].join(" · ");
+  byId("overview").textContent = [
+    plural(data.runs.length, "run"),
+    plural(data.methods.length, "method"),
+    plural(data.tasks.length, "task"),
+    ...states,
+  ].join(" · ");
   byId("made").textContent = `Made ${new Date(data.made).toLocaleString()}.`;
 }
 
@@ -58,7 +79,10 @@ async function watch() {
         render.all();
       }
       status.className = answer.ok || answer.status === 304 ? "on" : "off";
-      status.textContent = answer.ok || answer.status === 304 ? "live: updated as runs go on" : `the server answered with ${answer.status}`;
+      status.textContent =
+        answer.ok || answer.status === 304
+          ? "live: updated as runs go on"
+          : `the server answered with ${answer.status}`;
     } catch {
       status.className = "off";
       status.textContent = "the server has stopped; this is what it showed last";

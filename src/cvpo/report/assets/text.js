@@ -18,7 +18,11 @@ function byId(id) {
 
 /** 1500000 as "1.5M". */
 function short(value) {
-  const sizes = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
+  const sizes = [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ];
   const [size, letter] = sizes.find(([s]) => Math.abs(value) >= s) ?? [1, ""];
   return `${Number((value / size).toPrecision(4))}${letter}`;
 }
@@ -40,7 +44,9 @@ function percent(share) {
 
 function duration(seconds) {
   if (seconds < 120) return `${Number(seconds.toPrecision(3))} s`;
-  return seconds < 7200 ? `${Number((seconds / 60).toPrecision(3))} min` : `${Number((seconds / 3600).toPrecision(3))} h`;
+  return seconds < 7200
+    ? `${Number((seconds / 60).toPrecision(3))} min`
+    : `${Number((seconds / 3600).toPrecision(3))} h`;
 }
 
 function plural(count, noun) {
@@ -55,5 +61,8 @@ function listed(words) {
 /** Whether a text has all the words that somebody typed. */
 function matches(text, typed) {
   const lower = text.toLowerCase();
-  return typed.toLowerCase().split(/\s+/).every((word) => lower.includes(word));
+  return typed
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => lower.includes(word));
 }

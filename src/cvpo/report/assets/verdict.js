@@ -4,7 +4,9 @@ function renderVerdicts(data, state) {
   const cards = data.tasks.map((task, t) => verdictCard(data, state, task, t));
   byId("cards").replaceChildren(...cards);
   byId("waiting").hidden = data.tasks.length > 0;
-  byId("waiting").textContent = data.tasks.length ? "" : "No run has a finished epoch yet. This page shows the first as soon as it is there.";
+  byId("waiting").textContent = data.tasks.length
+    ? ""
+    : "No run has a finished epoch yet. This page shows the first as soon as it is there.";
   byId("plane-caption").hidden = !data.tasks.length;
   for (const place of document.querySelectorAll(".converged")) place.textContent = percent(data.converged);
   dropCharts();
@@ -16,79 +18,138 @@ function renderVerdicts(data, state) {
 }
 
 function verdictCard(data, state, task, t) {
-  const limits = task.limits.some((limit) => limit !== null)
-    ? task.limits.map((limit, c) => (limit === null ? null : `${task.limits.length > 1 ? `${task.costs[c]} ` : ""}≤ ${amount(limit)}`)).filter((text) => text !== null)
-    : ["no limit"];
-  const pick = task.limits.length > 1
-    ? element("label", {}, "Cost ", element("select", { onchange: (event) => {
-        state.planeCost[task.name] = Number(event.target.value);
-        drawPlane(data, state, task, t, event.target.closest(".card").querySelector(".chart"));
-      } }, ...task.costs.map((cost, c) => element("option", { value: c, selected: c === (state.planeCost[task.name] ?? 0) }, cost))))
-    : null;
-  return element("article", { class: "card verdict" },
-    element("h2", {}, task.name, element("small", {}, limits.join(", "))),
+  const several = task.limits.length > 1;
+  const limits = task.limits.map((limit, c) =>
+    limit === null ? "" : `${several ? `${task.costs[c]} ` : ""}≤ ${amount(limit)}`,
+  );
+  return element(
+    "article",
+    { class: "card verdict" },
+    element("h2", {}, task.name, element("small", {}, limits.filter((text) => text).join(", ") || "no limit")),
     ...sentences(data, task),
-    pick,
-    element("div", { class: "chart" }));
+    several ? costChoice(data, state, task, t) : null,
+    task.judged.length ? element("div", { class: "chart" }) : null,
+  );
+}
+
+/** Which of several costs the plane shows. */
+function costChoice(data, state, task, t) {
+  const chosen = state.planeCost[task.name] ?? 0;
+  const options = task.costs.map((cost, c) => element("option", { value: c, selected: c === chosen }, cost));
+  const onchange = (event) => {
+    state.planeCost[task.name] = Number(event.target.value);
+    drawPlane(data, state, task, t, event.target.closest(".card").querySelector(".chart"));
+  };
+  return element("label", {}, "Cost ", element("select", { onchange }, ...options));
 }
 
 /** What a reader wants to know first, in words. */
 function sentences(data, task) {
+  if (!task.judged.length) return [element("p", {}, "No run has a reward to judge by.")];
+  const best = task.judged.find((item) => item.method === task.best) ?? null;
+  const closest = best ? null : closestToLimit(task);
   const name = (item) => data.methods[item.method].name;
-  const find = (method) => task.judged.find((item) => item.method === method);
-  const limited = task.limits.some((limit) => limit !== null);
-  const cost = (item) => item.costs.map((estimate, c) => `${task.limits.length > 1 ? task.costs[c] : "cost"} ${interval(estimate)}`).join(", ");
-  const said = [];
-  const best = task.best === null ? null : find(task.best);
-  if (best) {
-    const sure = !limited ? "" : best.probability === null
-      ? ". One seed: how sure that is, nobody can tell"
-      : `, ${percent(best.probability)} sure to be within the limit`;
-    said.push(element("p", { class: "best" }, "★ ", swatch(data.methods[best.method]), element("b", {}, name(best)),
-      limited ? " earns most within the limit: " : " earns most: ",
-      `reward ${interval(best.reward)}, ${cost(best)}${sure}${alarms(best)}.`));
-    if (task.rivals.length) said.push(element("p", {}, `Not clearly worse: ${listed(task.rivals.map((method) => data.methods[method].name))}.`));
-  } else if (task.judged.length) {
-    const over = (item) => Math.max(...item.costs.map(([mean], c) => (task.limits[c] === null || mean === null ? 0 : mean / Math.max(task.limits[c], 1e-9))));
-    const closest = task.judged.reduce((a, b) => (over(b) < over(a) ? b : a));
-    said.push(element("p", { class: "best none" }, "▲ No method is within the limit. Closest: ", swatch(data.methods[closest.method]),
-      element("b", {}, name(closest)), `, reward ${interval(closest.reward)}, ${cost(closest)}${alarms(closest)}.`));
-  } else {
-    said.push(element("p", {}, "No run has a reward to judge by."));
-  }
-  for (const [items, words] of [
-    [task.judged.filter((item) => !item.within && item.constrained), "Over the limit"],
-    [task.judged.filter((item) => !item.within && !item.constrained), "Over it, and trained without one"],
-  ]) {
-    if (items.length) said.push(element("p", {}, `${words}: `, listed(items.map((item) => `${name(item)} (${violation(task, item)}${alarms(item)})`)), "."));
-  }
-  const shaky = task.judged.filter((item) => item.within && item !== best && item.probability !== null && item.probability < 0.95);
-  if (limited && shaky.length) said.push(element("p", {}, `Within it, but not surely: ${listed(shaky.map((item) => `${name(item)} (${percent(item.probability)})`))}.`));
-  return said;
+  const over = task.judged.filter((item) => !item.within && item !== closest);
+  const unsure = task.judged.filter((item) => item.within && item !== best && (item.probability ?? 1) < 0.95);
+  const violations = (items) => listed(items.map((item) => `${name(item)} (${violation(task, item)}${alarms(item)})`));
+  const said = [
+    ["Not clearly worse", listed(task.rivals.map((method) => data.methods[method].name))],
+    ["Over the limit", violations(over.filter((item) => item.constrained))],
+    ["Over it, trained without a limit", violations(over.filter((item) => !item.constrained))],
+    ["Within it, but not surely", listed(unsure.map((item) => `${name(item)} (${percent(item.probability)})`))],
+  ];
+  return [
+    best ? bestSentence(data, task, best) : closestSentence(data, task, closest),
+    ...said.filter(([, names]) => names).map(([words, names]) => element("p", {}, `${words}: ${names}.`)),
+  ];
 }
 
+function bestSentence(data, task, best) {
+  const method = data.methods[best.method];
+  const limited = task.limits.some((limit) => limit !== null);
+  const sure =
+    best.probability === null
+      ? ". With one seed nobody can tell how sure that is"
+      : `, ${percent(best.probability)} sure to be within the limit`;
+  return element(
+    "p",
+    { class: "best" },
+    "★ ",
+    swatch(method),
+    element("b", {}, method.name),
+    limited ? " earns most within the limit: " : " earns most: ",
+    `${rewardAndCosts(task, best)}${limited ? sure : ""}${alarms(best)}.`,
+  );
+}
+
+function closestSentence(data, task, closest) {
+  const method = data.methods[closest.method];
+  return element(
+    "p",
+    { class: "best none" },
+    "▲ No method is within the limit. Closest: ",
+    swatch(method),
+    element("b", {}, method.name),
+    `, ${rewardAndCosts(task, closest)}${alarms(closest)}.`,
+  );
+}
+
+/** The method whose worst cost is the smallest multiple of its limit. */
+function closestToLimit(task) {
+  const multiple = (mean, limit) => (limit === null || mean === null ? 0 : mean / Math.max(limit, 1e-9));
+  const worst = (item) => Math.max(...item.costs.map(([mean], c) => multiple(mean, task.limits[c])));
+  return task.judged.reduce((a, b) => (worst(b) < worst(a) ? b : a));
+}
+
+function rewardAndCosts(task, item) {
+  const names = task.limits.length > 1 ? task.costs : ["cost"];
+  return [`reward ${interval(item.reward)}`, ...item.costs.map((cost, c) => `${names[c]} ${interval(cost)}`)].join(
+    ", ",
+  );
+}
+
+/** The costs that are above their limits. */
 function violation(task, item) {
-  const broken = item.costs.map(([mean], c) => (task.limits[c] !== null && !(mean <= task.limits[c]) ? `${task.limits.length > 1 ? `${task.costs[c]} ` : ""}${amount(mean)}` : null)).filter((text) => text !== null);
-  const chance = item.probability !== null && item.probability > 0.05 ? `, yet ${percent(item.probability)} to be within` : "";
-  return broken.join(", ") + chance;
+  const over = item.costs
+    .map(([mean], c) => [c, mean])
+    .filter(([c, mean]) => task.limits[c] !== null && !(mean <= task.limits[c]));
+  const texts = over.map(([c, mean]) => `${task.limits.length > 1 ? `${task.costs[c]} ` : ""}${amount(mean)}`);
+  const chance = (item.probability ?? 0) > 0.05 ? `, yet ${percent(item.probability)} to be within` : "";
+  return texts.join(", ") + chance;
 }
 
 function alarms(item) {
   const unfinished = item.unfinished - item.failed;
-  return (item.failed ? `; ${plural(item.failed, "run")} failed` : "") + (unfinished ? `; ${plural(unfinished, "run")} unfinished` : "");
+  const failed = item.failed ? `; ${plural(item.failed, "run")} failed` : "";
+  return failed + (unfinished ? `; ${plural(unfinished, "run")} unfinished` : "");
 }
 
 function drawPlane(data, state, task, t, target) {
+  if (!target) return; // nothing to judge
   const cost = state.planeCost[task.name] ?? 0;
-  const points = task.judged.filter((item) => !state.hidden.has(data.methods[item.method].name)).map((item) => ({
-    name: data.methods[item.method].name,
-    color: methodColor(data.methods[item.method]),
-    x: item.costs[cost],
-    y: item.reward,
-    seeds: item.seeds[0].map((reward, i) => [item.seeds[cost + 1][i], reward]),
-    best: item.method === task.best,
-    bars: item.seeds[0].length > 2, // of two seeds they are wider than the plane
-    words: [plural(item.seeds[0].length, "seed"), ...(item.probability === null || task.limits[cost] === null ? [] : [`${percent(item.probability)} sure to be within the limit`])],
-  }));
-  planeChart(target, { name: `reward and cost on ${task.name}`, xName: task.costs[cost], yName: "reward", points, limit: task.limits[cost], height: 290 });
+  const points = task.judged
+    .filter((item) => !state.hidden.has(data.methods[item.method].name))
+    .map((item) => ({
+      name: data.methods[item.method].name,
+      color: methodColor(data.methods[item.method]),
+      x: item.costs[cost],
+      y: item.reward,
+      seeds: item.seeds[0].map((reward, i) => [item.seeds[cost + 1][i], reward]),
+      best: item.method === task.best,
+      bars: item.seeds[0].length > 2, // of two seeds they are wider than the plane
+      words: [
+        plural(item.seeds[0].length, "seed"),
+        ...(item.probability === null || task.limits[cost] === null
+          ? []
+          : [`${percent(item.probability)} sure to be within the limit`]),
+      ],
+    }));
+  planeChart(target, {
+    name: `reward and cost on ${task.name}`,
+    xName: task.costs[cost],
+    yName: "reward",
+    points,
+    limit: task.limits[cost],
+    height: 290,
+  });
 }
