@@ -1,8 +1,9 @@
 """Movable bodies that nothing disturbs: they need no simulation.
 
 A vase or a box that lies still goes on lying still until the robot comes near, and a gremlin that nobody touches keeps
-to the same path around its home in every world. Most of the time that is so of all movable bodies of a world, and to
-simulate the robot alone takes a fraction of the time. It is decided anew in each step, from the world's state alone.
+to the same path around its home in every world. Most of the time that is so of all movable bodies of a world, or of all
+but one, and to simulate the robot alone, or with that one, takes a fraction of the time. It is decided anew in each
+step, from the world's state alone.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ class Bystanders:
         self._possible = bool(movable)
         self._bodies = [task.slice_of(objects.kind) for objects in movable]
         self._reaches = [reach(objects) + world.robot.reach + _MARGIN for objects in movable]
-        self._resting = [objects.kind for objects in movable if objects.kind != "gremlins"]
+        self._kinds = [objects.kind for objects in movable]
+        self._resting = [kind for kind in self._kinds if kind != "gremlins"]
+        # two bodies that do not meet in the next step
+        self._between = 2.0 * max((reach(objects) for objects in movable), default=0.0) + _MARGIN
         gremlins = task.of("gremlins")
         self._gremlins = gremlins if gremlins and gremlins.movable else None
         self._clear = np.ones(len(world.envs), dtype=bool)
@@ -76,36 +80,74 @@ class Bystanders:
         if not self._possible:
             # there are none to simulate
             return np.ones(len(world.envs), dtype=bool)
-        qvel = world.physics.qvel
-        covered = 2.0 * world.step_seconds * np.sqrt(qvel[:, 0] ** 2 + qvel[:, 1] ** 2)
-        # what has just been placed has no speed, but settles: a vase sinks, a gremlin may be kicked by the floor
-        calm = self._clear & (world.steps > 0)
-        for bodies, apart in zip(self._bodies, self._reaches, strict=True):
-            calm &= world.distance[:, bodies].min(axis=1) > apart + covered
-        for kind in self._resting:
-            calm &= np.abs(world.movable_qvel(kind)).max(axis=(1, 2)) < _STILL_SPEED
-        if self._gremlins and calm.any():
-            calm &= world.steps + 1 < len(self._path)
-            calm[calm] = self._on_path(np.flatnonzero(calm))
-        return calm
+        return self._known() & ~self._disturbed().any(axis=1)
 
-    def carry(self, undisturbed: np.ndarray) -> None:
-        """Move the undisturbed gremlins along their path, to where the present step has them."""
-        if self._gremlins and undisturbed.any():
-            envs = np.flatnonzero(undisturbed)
+    def single(self, undisturbed: np.ndarray) -> np.ndarray:
+        """[N] the one body that the next step must simulate, in worlds where one is enough; -1 in all others."""
+        world = self._world
+        only = np.full(len(world.envs), -1)
+        if world.task.alike_movable < 2 or undisturbed.all():
+            return only
+        disturbed = self._disturbed()
+        envs = np.flatnonzero(self._known() & (disturbed.sum(axis=1) == 1))
+        if len(envs):
+            body = disturbed[envs].argmax(axis=1)
+            places = world.objects[envs, self._bodies[0]]
+            one = places[np.arange(len(envs)), body]
+            apart = np.linalg.norm(places - one[:, None], axis=-1)
+            apart[np.arange(len(envs)), body] = np.inf
+            speed = np.linalg.norm(world.movable_qvel(self._kinds[0])[envs, body, :2], axis=-1)
+            alone = apart.min(axis=1) > self._between + 2.0 * world.step_seconds * speed
+            only[envs[alone]] = body[alone]
+        return only
+
+    def carry(self, undisturbed: np.ndarray, single: np.ndarray) -> None:
+        """Move the gremlins that were not simulated along their path, to where the present step has them."""
+        if not self._gremlins:
+            return
+        envs = np.flatnonzero(undisturbed | (single >= 0))
+        if len(envs):
             qpos, qvel = self._expected(envs)
+            touched = np.flatnonzero(single[envs] >= 0)
+            body = single[envs[touched]]
+            qpos[touched, body] = self._world.movable_qpos("gremlins")[envs[touched], body]
+            qvel[touched, body] = self._world.movable_qvel("gremlins")[envs[touched], body]
             self._world.set_movable("gremlins", envs, qpos, qvel)
 
-    def _on_path(self, envs: np.ndarray) -> np.ndarray:
-        qpos, qvel = self._expected(envs)
-        off = np.abs(self._world.movable_qpos("gremlins")[envs] - qpos).max(axis=(1, 2))
-        off_speed = np.abs(self._world.movable_qvel("gremlins")[envs] - qvel).max(axis=(1, 2))
-        return (off < _OFF_PATH) & (off_speed < _OFF_PATH_SPEED)
+    def _known(self) -> np.ndarray:
+        """[N] whether it is known what undisturbed bodies do."""
+        world = self._world
+        # what has just been placed has no speed, but settles: a vase sinks, a gremlin may be kicked by the floor
+        known = self._clear & (world.steps > 0)
+        return known & (world.steps + 1 < len(self._path)) if self._gremlins else known
+
+    def _disturbed(self) -> np.ndarray:
+        """[N, movable bodies] those that move, are off their path, or may meet the robot in the next step."""
+        world = self._world
+        qvel = world.physics.qvel
+        covered = 2.0 * world.step_seconds * np.sqrt(qvel[:, 0] ** 2 + qvel[:, 1] ** 2)
+        columns = []
+        for kind, bodies, apart in zip(self._kinds, self._bodies, self._reaches, strict=True):
+            disturbed = world.distance[:, bodies] <= apart + covered[:, None]
+            if kind == "gremlins":
+                disturbed |= self._off_path()
+            else:
+                disturbed |= np.abs(world.movable_qvel(kind)).max(axis=2) >= _STILL_SPEED
+            columns.append(disturbed)
+        return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
+
+    def _off_path(self) -> np.ndarray:
+        world = self._world
+        qpos, qvel = self._expected(world.envs)
+        off = np.abs(world.movable_qpos("gremlins") - qpos).max(axis=2)
+        off_speed = np.abs(world.movable_qvel("gremlins") - qvel).max(axis=2)
+        return (off >= _OFF_PATH) | (off_speed >= _OFF_PATH_SPEED)
 
     def _expected(self, envs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Places and rotations [n, gremlins, 7] and velocities [n, gremlins, 6] on the path after the present step."""
         homes, turns = self._world.gremlin_homes[envs], self._world.gremlin_turns[envs]
-        now = self._path[self._world.steps[envs]][:, None]
+        steps = np.minimum(self._world.steps[envs], len(self._path) - 1)
+        now = self._path[steps][:, None]
         qpos, qvel = np.empty((*homes.shape[:2], 7)), np.zeros((*homes.shape[:2], 6))
         qpos[..., :2] = homes + now[..., :2]
         qpos[..., 2] = now[..., 2]

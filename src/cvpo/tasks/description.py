@@ -156,6 +156,12 @@ class NavigationTask:
         """How long an observation is: what the robot feels, and a lidar for each kind of objects."""
         return ROBOTS[self.robot].senses + BINS * len(self.objects)
 
+    @property
+    def alike_movable(self) -> int:
+        """How many movable bodies there are, if they are all of one kind; else 0."""
+        numbers = [objects.number for objects in self.objects if objects.movable]
+        return numbers[0] if len(numbers) == 1 else 0
+
     def of(self, kind: str) -> Objects | None:
         """The objects of that kind, if there are any."""
         return next((objects for objects in self.objects if objects.kind == kind), None)

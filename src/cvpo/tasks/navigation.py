@@ -14,12 +14,11 @@ from cvpo.tasks.placement import FixedPlaces
 from cvpo.tasks.rejection import Rejection
 from cvpo.tasks.rewards import LIMIT, REWARDS
 from cvpo.tasks.robots import ROBOTS
-from cvpo.tasks.sensed_physics import ACCELEROMETER, SensedPhysics
+from cvpo.tasks.sensed_physics import ACCELEROMETER, FREE_QPOS, FREE_QVEL, SensedPhysics
 from cvpo.tasks.shapes import Disc, Polygon, Shape
 
 # After a press the buttons neither cost nor show for as many steps.
 _COOLDOWN = 10
-_FREE_QPOS, _FREE_QVEL = 7, 6
 # A picture shows the whole arena, or, of a wider one, so much around the robot.
 _WIDE, _NEAR = 5.0, 2.0
 
@@ -105,7 +104,7 @@ class Navigation:
                     mocap += objects.number
                 self.touch_of[objects.kind] = slice(touch, touch + objects.number)
                 touch += objects.number
-                ends = qpos + _FREE_QPOS * objects.number, qvel + _FREE_QVEL * objects.number
+                ends = qpos + FREE_QPOS * objects.number, qvel + FREE_QVEL * objects.number
                 self._movable[objects.kind] = slice(qpos, ends[0]), slice(qvel, ends[1])
                 qpos, qvel = ends
         for objects in task.objects:
@@ -132,7 +131,7 @@ class Navigation:
             if objects.kind in self._mocap_of:
                 self._turns[envs, self._mocap_of[objects.kind]] = angles[:, where]
             if objects.movable:
-                free = np.zeros((len(envs), objects.number, _FREE_QPOS))
+                free = np.zeros((len(envs), objects.number, FREE_QPOS))
                 free[..., :2], free[..., 2] = places[:, where], height(objects)
                 free[..., 3:] = _about_z(angles[:, where])
                 physics.qpos[envs, self._movable[objects.kind][0]] = free.reshape(len(envs), -1)
@@ -147,7 +146,8 @@ class Navigation:
         self._measure()
         if self._bystanders:
             assert isinstance(physics, SensedPhysics)
-            physics.sense(self._bystanders.undisturbed(), envs)
+            undisturbed = self._bystanders.undisturbed()
+            physics.sense(undisturbed, self._bystanders.single(undisturbed), envs)
 
     def advance(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """One step under `actions` [N, 2], clipped to [-1, 1]: rewards, who terminates, and what happened, each [N]."""
@@ -159,10 +159,11 @@ class Navigation:
         if self._bystanders:
             assert isinstance(physics, SensedPhysics)
             undisturbed = self._bystanders.undisturbed()
-            physics.step_all(undisturbed)
+            single = self._bystanders.single(undisturbed)
+            physics.step_all(undisturbed, single)
             self.steps += 1
-            self._bystanders.carry(undisturbed)
-            physics.sense(undisturbed)
+            self._bystanders.carry(undisturbed, single)
+            physics.sense(undisturbed, single)
             touched = physics.sensed[:, ACCELEROMETER:] > 0.0
         else:
             physics.step()
@@ -232,11 +233,11 @@ class Navigation:
 
     def movable_qpos(self, kind: str) -> np.ndarray:
         """[N, number, 7] places and rotations of the movable bodies of that kind."""
-        return self.physics.qpos[:, self._movable[kind][0]].reshape(len(self.envs), -1, _FREE_QPOS)
+        return self.physics.qpos[:, self._movable[kind][0]].reshape(len(self.envs), -1, FREE_QPOS)
 
     def movable_qvel(self, kind: str) -> np.ndarray:
         """[N, number, 6] their velocities: linear in the world, angular in the body."""
-        return self.physics.qvel[:, self._movable[kind][1]].reshape(len(self.envs), -1, _FREE_QVEL)
+        return self.physics.qvel[:, self._movable[kind][1]].reshape(len(self.envs), -1, FREE_QVEL)
 
     def set_movable(self, kind: str, envs: np.ndarray, qpos: np.ndarray, qvel: np.ndarray) -> None:
         """Put movable bodies into the places [n, number, 7] and velocities [n, number, 6]."""

@@ -19,7 +19,7 @@ function padded(low, high, share = 0.06) {
   return [low - share * span, high + share * span];
 }
 
-function chartAxes(xName, yName, xText, yText, splits = {}) {
+function chartAxes(xName, yName, xText, yText, splits = {}, xSteps = null) {
   const common = {
     stroke: pageColor("soft"),
     grid: { stroke: pageColor("line"), width: 1 },
@@ -32,7 +32,16 @@ function chartAxes(xName, yName, xText, yText, splits = {}) {
   const own = (splits) => (splits ? { splits, filter: (u, values) => values } : {});
   const texts = (text) => (u, values) => values.map((value) => (value === null ? "" : text(value)));
   return [
-    { ...common, label: xName, size: 26, gap: 4, space: 60, values: texts(xText), ...own(splits.x) },
+    {
+      ...common,
+      label: xName,
+      size: 26,
+      gap: 4,
+      space: 60,
+      values: texts(xText),
+      ...own(splits.x),
+      ...(xSteps ? { incrs: xSteps } : {}),
+    },
     {
       ...common,
       ...(yName ? { label: yName } : { labelSize: 0 }),

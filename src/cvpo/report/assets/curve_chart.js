@@ -4,6 +4,7 @@
  * Curves over x in `target`.
  *
  * curves: {name, color, dash, width, values, low, high}, each of the length of x; low and high shade a band.
+ * xSteps: between which the numbers at the axis are chosen.
  * range: [from, to] of x that is shown, null for all; onRange is told when the reader zooms.
  */
 function curveChart(
@@ -13,6 +14,7 @@ function curveChart(
     x,
     xName,
     xText,
+    xSteps = null,
     yName,
     curves,
     limit = null,
@@ -23,7 +25,7 @@ function curveChart(
   },
 ) {
   const all = curves.flatMap((curve) => curve.values).filter((value) => value !== null);
-  if (!all.length) return nothing(target, `Nothing was logged of ${yName} here.`);
+  if (!all.length) return nothing(target, `Nothing was logged of ${yName || "it"} here.`);
   const values = [...curves].flatMap((curve) => [curve.values, ...(curve.low ? [curve.low, curve.high] : [])]);
   const series = [{}],
     bands = [];
@@ -87,7 +89,7 @@ function curveChart(
     {
       series,
       bands,
-      axes: chartAxes(xName, yName, xText, short, { y: bent?.splits }),
+      axes: chartAxes(xName, yName, xText, short, { y: bent?.splits }, xSteps),
       scales: {
         x: {
           time: false,

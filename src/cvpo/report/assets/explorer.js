@@ -1,6 +1,8 @@
 // The curves of a task's methods, or of chosen runs: any metric, over steps, cost or time.
 
 const AXES = { steps: "environment steps", wall: "wall time" };
+// Round numbers of seconds, minutes, hours and days.
+const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800];
 
 function renderExplorer(data, state) {
   const section = byId("curves");
@@ -83,6 +85,7 @@ function drawPanels(data, state, task, runs, chosen) {
         x,
         xName: axis,
         xText,
+        xSteps: state.xAxis === "wall" ? TIME_STEPS : null,
         yName: label,
         curves,
         limit: task.limitOf[metric] ?? null,
