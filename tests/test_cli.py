@@ -137,6 +137,8 @@ def test_help_on_resuming_needs_no_run(capsys):
         ("evaluate no-such-run", r"no-such-run does not exist"),
         ("render no-such-run", r"no-such-run does not exist"),
         ("report no-such-directory", r"no-such-directory is not a directory"),
+        ("report no-such-directory --watch", r"no-such-directory is not a directory"),
+        ("report . --port 8000", r"--port is of --watch"),
         ("train --resume no-such-run", r"no-such-run holds no run"),
         ("train --resume=no-such-run", r"no-such-run holds no run"),
     ],

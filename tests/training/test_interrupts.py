@@ -12,6 +12,8 @@ import pytest
 from cvpo.training import interrupts as module
 from cvpo.training.interrupts import Interrupted, TrainingInterrupts
 
+PATIENCE = 300  # seconds, for machines with much else to do
+
 # A call into C that no signal interrupts and that lets other threads run, as a compilation of XLA does.
 BUSY = """
 import hashlib, multiprocessing, sys, time
@@ -50,13 +52,13 @@ def alive(pid: int) -> bool:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_process_deep_in_c_answers_at_once_and_ends_the_second_time_without_orphans(busy, number, code):
     busy.send_signal(number)
-    assert select.select([busy.stderr], [], [], 20)[0], "no answer"
+    assert select.select([busy.stderr], [], [], PATIENCE)[0], "no answer"
     assert busy.stderr.readline() + busy.stderr.readline() == "\nstopping after this step... press again to stop now\n"
     assert busy.poll() is None
     busy.send_signal(number)
-    out, _ = busy.communicate(timeout=20)
+    out, _ = busy.communicate(timeout=PATIENCE)
     assert busy.returncode == code and out == "gone\n"
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while alive(busy.child):
         assert time.monotonic() < deadline, "an orphan"
         time.sleep(0.05)
@@ -65,7 +67,7 @@ def test_a_process_deep_in_c_answers_at_once_and_ends_the_second_time_without_or
 def test_one_sigterm_is_enough(busy):
     """It comes from a program that asks once: after some seconds the process leaves as it is."""
     busy.send_signal(signal.SIGTERM)
-    busy.communicate(timeout=60)
+    busy.communicate(timeout=PATIENCE)
     assert busy.returncode == 143 and not alive(busy.child)
 
 
@@ -139,7 +141,7 @@ def test_a_notebook_survives_the_second_signal(monkeypatch):
 
 
 def wait_for(said: list[str], count: int = 1) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while len(said) < count:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -166,6 +168,6 @@ def test_two_signals_while_xla_compiles_end_the_process_in_order(tmp_path):
         process.send_signal(signal.SIGINT)
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=300)
+        out, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130, out
         assert f"cvpo train --resume {run}" in out and "Traceback" not in out

@@ -22,6 +22,7 @@ from cvpo.envs.errors import BadEnvironment
 from cvpo.envs.rollout import Diverged
 from cvpo.errors import BadValue, UserError
 from cvpo.policies.render import render
+from cvpo.presets import make_config
 from cvpo.runs.checkpoint import CheckpointStore
 from cvpo.runs.directory import RunDirectoryError, read_config, read_metrics
 
@@ -54,6 +55,13 @@ def whole(tmp_path_factory):
 
 def untimed(metrics):
     return [{k: v for k, v in line.items() if k != "wall_seconds" and not k.startswith("time/")} for line in metrics]
+
+
+def test_a_run_says_which_settings_are_not_the_presets(whole):
+    config, preset = read_config(whole.path), make_config("cvpo")
+    changed = {**TINY, "episode_length": 10}
+    assert config["changed"].keys() == {name for name, value in changed.items() if value != getattr(preset, name)}
+    assert config["changed"]["batch_size"] == preset.batch_size != config["config"]["batch_size"]
 
 
 def test_a_run_writes_what_it_documents(whole):

@@ -19,7 +19,7 @@ function padded(low, high, share = 0.06) {
   return [low - share * span, high + share * span];
 }
 
-function chartAxes(xName, yName, xText, yText, splits = {}) {
+function chartAxes(xName, yName, xText, yText, splits = {}, xSteps = null) {
   const common = {
     stroke: pageColor("soft"),
     grid: { stroke: pageColor("line"), width: 1 },
@@ -32,7 +32,16 @@ function chartAxes(xName, yName, xText, yText, splits = {}) {
   const own = (splits) => (splits ? { splits, filter: (u, values) => values } : {});
   const texts = (text) => (u, values) => values.map((value) => (value === null ? "" : text(value)));
   return [
-    { ...common, label: xName, size: 26, gap: 4, space: 60, values: texts(xText), ...own(splits.x) },
+    {
+      ...common,
+      label: xName,
+      size: 26,
+      gap: 4,
+      space: 60,
+      values: texts(xText),
+      ...own(splits.x),
+      ...(xSteps ? { incrs: xSteps } : {}),
+    },
     {
       ...common,
       ...(yName ? { label: yName } : { labelSize: 0 }),
@@ -43,6 +52,19 @@ function chartAxes(xName, yName, xText, yText, splits = {}) {
       ...own(splits.y),
     },
   ];
+}
+
+/** From one place to another, in pixels of the canvas. */
+function dashedLine(u, from, to) {
+  u.ctx.save();
+  u.ctx.strokeStyle = pageColor("ink");
+  u.ctx.lineWidth = 1.2 * uPlot.pxRatio;
+  u.ctx.setLineDash([5 * uPlot.pxRatio, 4 * uPlot.pxRatio]);
+  u.ctx.beginPath();
+  u.ctx.moveTo(...from);
+  u.ctx.lineTo(...to);
+  u.ctx.stroke();
+  u.ctx.restore();
 }
 
 function nothing(target, text) {

@@ -4,6 +4,7 @@
  * Curves over x in `target`.
  *
  * curves: {name, color, dash, width, values, low, high}, each of the length of x; low and high shade a band.
+ * xSteps: between which the numbers at the axis are chosen.
  * range: [from, to] of x that is shown, null for all; onRange is told when the reader zooms.
  */
 function curveChart(
@@ -13,6 +14,7 @@ function curveChart(
     x,
     xName,
     xText,
+    xSteps = null,
     yName,
     curves,
     limit = null,
@@ -23,7 +25,7 @@ function curveChart(
   },
 ) {
   const all = curves.flatMap((curve) => curve.values).filter((value) => value !== null);
-  if (!all.length) return nothing(target, `Nothing was logged of ${yName} here.`);
+  if (!all.length) return nothing(target, `Nothing was logged of ${yName || "it"} here.`);
   const values = [...curves].flatMap((curve) => [curve.values, ...(curve.low ? [curve.low, curve.high] : [])]);
   const series = [{}],
     bands = [];
@@ -87,7 +89,7 @@ function curveChart(
     {
       series,
       bands,
-      axes: chartAxes(xName, yName, xText, short, { y: bent?.splits }),
+      axes: chartAxes(xName, yName, xText, short, { y: bent?.splits }, xSteps),
       scales: {
         x: {
           time: false,
@@ -101,24 +103,15 @@ function curveChart(
         hover: { prox: 40, skip: [null, undefined] },
         y: false,
       },
-      hooks: { draw: [(u) => limit !== null && dashedLine(u, limit)] },
+      hooks: { draw: [(u) => limit !== null && drawLimit(u, limit)] },
     },
     [x, ...values],
     { tell, step, whole, range, onRange },
   );
 }
 
-function dashedLine(u, value) {
+function drawLimit(u, limit) {
   const { left, top, width, height } = u.bbox;
-  const y = u.valToPos(value, "y", true);
-  if (!(y >= top && y <= top + height)) return;
-  u.ctx.save();
-  u.ctx.strokeStyle = pageColor("ink");
-  u.ctx.lineWidth = 1.2 * uPlot.pxRatio;
-  u.ctx.setLineDash([5 * uPlot.pxRatio, 4 * uPlot.pxRatio]);
-  u.ctx.beginPath();
-  u.ctx.moveTo(left, y);
-  u.ctx.lineTo(left + width, y);
-  u.ctx.stroke();
-  u.ctx.restore();
+  const y = u.valToPos(limit, "y", true);
+  if (y >= top && y <= top + height) dashedLine(u, [left, y], [left + width, y]);
 }
