@@ -141,3 +141,10 @@ def test_refusals(cluster):
         Environments(lambda: SyncVectorEnv([Bandit] * 2), 2, episode_length=10, ray=cluster.address)
     with pytest.raises(UserError, match="cannot import 'no_such_module'"):
         Environments("no_such_module:Env", 2, ray=cluster.address)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense", "ray://127.0.0.1:10001"])
+def test_an_address_where_no_cluster_is(address, monkeypatch):
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(UserError, match=rf"no Ray cluster answers at '{address}'"):
+        Environments(Bandit, 1, episode_length=10, ray=address)

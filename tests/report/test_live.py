@@ -128,6 +128,7 @@ def test_the_page_follows_a_run_and_keeps_what_the_reader_chose(runs, browser, q
         append_epoch(run, 0, 5.0)
         append_epoch(run, 1, 6.0)
         page.locator(".run-row").get_by_text("2k of 4k steps").wait_for()
+        assert page.locator("#methods").inner_text() == "CVPO"
         page.locator("details.run summary").first.click()
         page.select_option("#x-axis", "wall")
         append_epoch(run, 2, 7.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -161,12 +162,22 @@ def _connect(ray: Any, address: str) -> bool:
     main = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGTERM) if main else None
     try:
+        if address not in ("auto", "local"):
+            _require_listener(address)
         ray.init(address=address, log_to_driver=False, **({"include_dashboard": False} if address == "local" else {}))
-    except (ConnectionError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise Unavailable(f"no Ray cluster answers at {address!r}: {error}") from error
     if handler is not None:
         signal.signal(signal.SIGTERM, handler)
     return True
+
+
+def _require_listener(address: str) -> None:
+    """Fail at once where nobody listens: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdigit()) or "://" in address:
+        raise ValueError("it must be auto, local or host:port")
+    socket.create_connection((host, int(port)), timeout=10.0).close()
 
 
 def import_ray() -> Any:

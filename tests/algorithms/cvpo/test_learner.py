@@ -184,6 +184,20 @@ def test_the_limit_decays_to_its_final_value():
     np.testing.assert_allclose(seen, [2.0, 1.5, 1.25], rtol=1e-5)
 
 
+def test_one_dual_is_solved_for_as_many_updates_as_it_has_batches():
+    config = make_config("cvpo", None, QUICK | {"dual_batches": 3})
+    algorithm = learner.make(config, SPEC)
+    state, update = algorithm.init(jax.random.key(0)), jax.jit(algorithm.update)
+    batch = replay.sample(Replay(rollout(SPEC), jnp.int32(1)), jax.random.key(1), config.sequences, config.n_step)
+    temperatures = []
+    for i in range(7):
+        state, _ = update(state, batch, jax.random.key(i))
+        temperatures.append(float(state.solved.estep.eta))
+    first, second, third = temperatures[0], temperatures[3], temperatures[6]
+    assert temperatures == [first] * 3 + [second] * 3 + [third]
+    assert len({first, second, third}) == 3
+
+
 def test_without_the_trust_region_its_multipliers_are_zero():
     _, state, info = one_update({"kl_constraint": False, "mstep_iterations": 20, "policy_learning_rate": 0.01})
     np.testing.assert_array_equal(state.policy.duals, 0.0)

@@ -49,7 +49,7 @@ class Config(CriticConfig):
     kl_estep: float = setting(0.1, "policy")
     """Bound ε₂ on KL(q ‖ old policy) in the E-step."""
     dual_batches: int = setting(8, "policy")
-    """How many of the newest batches the E-step's dual problem is solved over."""
+    """How many batches the E-step's dual problem is solved over, once in as many updates."""
     per_state: bool = setting(False, "policy")
     """Solve one dual problem for each state instead of one for all. Needs cost_signal critic."""
 

@@ -16,12 +16,12 @@ from cvpo.algorithms.base import Algorithm, Key, Params, Spec, Transition, Updat
 from cvpo.algorithms.cvpo import cost_control, guarantees
 from cvpo.algorithms.cvpo.config import Config
 from cvpo.algorithms.cvpo.estep import pool as pools
-from cvpo.algorithms.cvpo.estep.candidates import Candidates, centred, draw_candidates, state_count
-from cvpo.algorithms.cvpo.estep.solve import solve_estep, tilted_weights
+from cvpo.algorithms.cvpo.estep.candidates import Values, centred, draw_candidates, state_count
+from cvpo.algorithms.cvpo.estep.solve import EStep, solve_estep, tilted_weights
 from cvpo.algorithms.cvpo.heads import make_head
 from cvpo.algorithms.cvpo.metrics import update_metrics
 from cvpo.algorithms.cvpo.mstep import PolicyState, fit_policy, init_policy
-from cvpo.algorithms.offpolicy.critics import CriticState, learned_steps, make_critics
+from cvpo.algorithms.offpolicy.critics import CriticState, Units, learned_steps, make_critics
 
 
 class State(NamedTuple):
@@ -29,8 +29,15 @@ class State(NamedTuple):
     policy: PolicyState
     target_actor: Params  # the old policy θ_i of both steps, averaged slowly
     pool: pools.Pool  # what the E-step's dual is solved over
-    dual: tuple[jax.Array, jax.Array]  # the last E-step's (η, λ [m]): they move little between updates
+    solved: Solved  # the last E-step over the pool
     cost_control: cost_control.CostControl
+
+
+class Solved(NamedTuple):
+    """What was requested of an E-step, and its solution."""
+
+    request: cost_control.Request
+    estep: EStep
 
 
 def make(config: Config, spec: Spec) -> Algorithm:
@@ -45,7 +52,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             policy=policy,
             target_actor=policy.actor,
             pool=pools.start(spec.num_costs, config.dual_batches, state_count(config), particles),
-            dual=(jnp.zeros(()), jnp.zeros(spec.num_costs)),
+            solved=solved_nothing(),
             cost_control=cost_control.start(config, spec.num_costs),
         )
 
@@ -68,27 +75,29 @@ def make(config: Config, spec: Spec) -> Algorithm:
         candidates = draw_candidates(config, head, critics, critic_state.target, state.target_actor, obs, candidate_key)
         compared = centred(candidates) if config.cost_signal == "measured" else candidates
         pool = pools.add(state.pool, compared)
-        values = (compared.q_reward, compared.q_costs, compared.log_prior) if config.per_state else pool.flat
-        request = cost_control.request(config, spec, state.cost_control, critic_state.units, *values[1:])
-        estep = solve_estep(
-            *values[:2],
-            request.threshold,
-            config.kl_estep,
-            values[2],
-            config.per_state,
-            warm_start=None if config.per_state else state.dual,
-        )
-        weights = estep.weights if config.per_state else weights_of(compared, estep.tilt)
+        if config.per_state:
+            solved = solve(state.cost_control, critic_state.units, compared.values, None)
+            weights = solved.estep.weights
+        else:
+            # Multipliers move little from one update to the next.
+            last = state.solved.estep
+            warm_start = (last.eta, last.multipliers)
+            solved = jax.lax.cond(
+                pools.is_due(state.pool),
+                lambda: without_weights(solve(state.cost_control, critic_state.units, pool.values, warm_start)),
+                lambda: state.solved,
+            )
+            weights = tilted_weights(solved.estep.tilt, *compared.values)
         mstep = fit_policy(config, head, state.policy, state.target_actor, candidates, weights)
         metrics = update_metrics(
             head,
             critic_metrics,
             state.cost_control,
-            request,
+            solved.request,
             critic_state.units,
             candidates,
             compared,
-            estep,
+            solved.estep,
             weights,
             mstep,
         )
@@ -97,12 +106,28 @@ def make(config: Config, spec: Spec) -> Algorithm:
             pool=pool,
             policy=mstep.policy,
             target_actor=optax.incremental_update(mstep.policy.actor, state.target_actor, 1 - config.policy_polyak),
-            dual=state.dual if config.per_state else (estep.eta, estep.multipliers),
+            solved=state.solved if config.per_state else solved,
         )
         return new, metrics
 
-    def weights_of(compared: Candidates, tilt: jax.Array) -> jax.Array:
-        return tilted_weights(tilt, compared.q_reward, compared.q_costs, compared.log_prior)
+    def solve(
+        control: cost_control.CostControl, units: Units, values: Values, warm_start: tuple[jax.Array, jax.Array] | None
+    ) -> Solved:
+        q_reward, q_costs, log_prior = values
+        request = cost_control.request(config, spec, control, units, q_costs, log_prior)
+        estep = solve_estep(
+            q_reward, q_costs, request.threshold, config.kl_estep, log_prior, config.per_state, warm_start
+        )
+        return Solved(request, estep)
+
+    def solved_nothing() -> Solved:
+        """In place of an E-step before the first one."""
+        control, units = cost_control.start(config, spec.num_costs), Units(*[jnp.zeros(1 + spec.num_costs)] * 4)
+        values = pools.start(spec.num_costs, 1, 1, particles).values
+        return without_weights(jax.tree.map(jnp.zeros_like, solve(control, units, values, None)))
+
+    def without_weights(solved: Solved) -> Solved:
+        return solved._replace(estep=solved.estep._replace(weights=jnp.zeros((0, particles))))
 
     def describe() -> str:
         return guarantees.describe(config, spec)

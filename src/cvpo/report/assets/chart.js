@@ -54,6 +54,19 @@ function chartAxes(xName, yName, xText, yText, splits = {}, xSteps = null) {
   ];
 }
 
+/** From one place to another, in pixels of the canvas. */
+function dashedLine(u, from, to) {
+  u.ctx.save();
+  u.ctx.strokeStyle = pageColor("ink");
+  u.ctx.lineWidth = 1.2 * uPlot.pxRatio;
+  u.ctx.setLineDash([5 * uPlot.pxRatio, 4 * uPlot.pxRatio]);
+  u.ctx.beginPath();
+  u.ctx.moveTo(...from);
+  u.ctx.lineTo(...to);
+  u.ctx.stroke();
+  u.ctx.restore();
+}
+
 function nothing(target, text) {
   target.replaceChildren(element("p", { class: "empty" }, text));
   return null;

@@ -103,24 +103,15 @@ function curveChart(
         hover: { prox: 40, skip: [null, undefined] },
         y: false,
       },
-      hooks: { draw: [(u) => limit !== null && dashedLine(u, limit)] },
+      hooks: { draw: [(u) => limit !== null && drawLimit(u, limit)] },
     },
     [x, ...values],
     { tell, step, whole, range, onRange },
   );
 }
 
-function dashedLine(u, value) {
+function drawLimit(u, limit) {
   const { left, top, width, height } = u.bbox;
-  const y = u.valToPos(value, "y", true);
-  if (!(y >= top && y <= top + height)) return;
-  u.ctx.save();
-  u.ctx.strokeStyle = pageColor("ink");
-  u.ctx.lineWidth = 1.2 * uPlot.pxRatio;
-  u.ctx.setLineDash([5 * uPlot.pxRatio, 4 * uPlot.pxRatio]);
-  u.ctx.beginPath();
-  u.ctx.moveTo(left, y);
-  u.ctx.lineTo(left + width, y);
-  u.ctx.stroke();
-  u.ctx.restore();
+  const y = u.valToPos(limit, "y", true);
+  if (y >= top && y <= top + height) dashedLine(u, [left, y], [left + width, y]);
 }

@@ -31,33 +31,7 @@ function renderExplorer(data, state) {
     }
     fillSelect(select, metrics, state.metrics[i], true);
   });
-  const present = new Set(runs.map((run) => run.method));
-  byId("methods").replaceChildren(
-    ...data.methods
-      .filter((_, m) => present.has(m))
-      .map((method) =>
-        chip(method, method.name, !state.hidden.has(method.name), () => {
-          state.hidden.has(method.name) ? state.hidden.delete(method.name) : state.hidden.add(method.name);
-          render.methods(method.name);
-        }),
-      ),
-    present.size > 2
-      ? element(
-          "button",
-          {
-            type: "button",
-            class: "plain",
-            onclick: () => {
-              const names = [...present].map((m) => data.methods[m].name);
-              const all = names.every((name) => !state.hidden.has(name));
-              names.forEach((name) => (all ? state.hidden.add(name) : state.hidden.delete(name)));
-              render.methods();
-            },
-          },
-          [...present].every((m) => !state.hidden.has(data.methods[m].name)) ? "none" : "all",
-        )
-      : null,
-  );
+  byId("methods").replaceChildren(...methodChips(data, state, runs));
   const chosen = data.runs.filter((run) => state.chosen.has(run.id));
   byId("chosen").replaceChildren(
     ...(chosen.length ? [element("span", {}, "Laid over:")] : []),
@@ -69,6 +43,24 @@ function renderExplorer(data, state) {
     ),
   );
   drawPanels(data, state, task, runs, chosen);
+}
+
+/** A button for each method of these runs, and one for all of them. */
+function methodChips(data, state, runs) {
+  const methods = data.methods.filter((_, m) => runs.some((run) => run.method === m));
+  const chips = methods.map((method) =>
+    chip(method, method.name, !state.hidden.has(method.name), () => {
+      state.hidden.has(method.name) ? state.hidden.delete(method.name) : state.hidden.add(method.name);
+      render.methods(method.name);
+    }),
+  );
+  const all = methods.every((method) => !state.hidden.has(method.name));
+  const onclick = () => {
+    methods.forEach((method) => (all ? state.hidden.add(method.name) : state.hidden.delete(method.name)));
+    render.methods(all ? "all" : "none");
+  };
+  const toggle = element("button", { type: "button", class: "plain", onclick }, all ? "none" : "all");
+  return methods.length > 2 ? [...chips, toggle] : chips;
 }
 
 function drawPanels(data, state, task, runs, chosen) {

@@ -56,7 +56,12 @@ function planeChart(target, { name, xName, yName, points, limit, height = 300 })
       cursor: { drag: { x: true, y: true, uni: 30 }, points: { show: false }, x: false, y: false },
       hooks: {
         drawClear: [(u) => shadeWithin(u, limit)],
-        draw: [(u) => drawPoints(u, shown)],
+        draw: [
+          (u) =>
+            limit !== null &&
+            dashedLine(u, [limitEdge(u, limit), u.bbox.top], [limitEdge(u, limit), u.bbox.top + u.bbox.height]),
+          (u) => drawPoints(u, shown),
+        ],
       },
     },
     [order.map((point) => point.x[0]), order.map((point) => point.y[0])],
@@ -64,23 +69,16 @@ function planeChart(target, { name, xName, yName, points, limit, height = 300 })
   );
 }
 
+/** Where the limit is, in pixels of the canvas. */
+function limitEdge(u, limit) {
+  return Math.min(Math.max(u.valToPos(limit, "x", true), u.bbox.left), u.bbox.left + u.bbox.width);
+}
+
 function shadeWithin(u, limit) {
   if (limit === null) return;
-  const { left, top, width, height } = u.bbox;
-  const edge = Math.min(Math.max(u.valToPos(limit, "x", true), left), left + width);
-  u.ctx.save();
+  const { left, top, height } = u.bbox;
   u.ctx.fillStyle = pageColor("within");
-  u.ctx.fillRect(left, top, edge - left, height);
-  if (edge < left + width) {
-    u.ctx.strokeStyle = pageColor("ink");
-    u.ctx.lineWidth = uPlot.pxRatio;
-    u.ctx.setLineDash([5 * uPlot.pxRatio, 4 * uPlot.pxRatio]);
-    u.ctx.beginPath();
-    u.ctx.moveTo(edge, top);
-    u.ctx.lineTo(edge, top + height);
-    u.ctx.stroke();
-  }
-  u.ctx.restore();
+  u.ctx.fillRect(left, top, limitEdge(u, limit) - left, height);
 }
 
 function drawPoints(u, points) {

@@ -13,6 +13,14 @@ from cvpo.algorithms.cvpo.heads import Head
 from cvpo.algorithms.offpolicy.critics import Critics
 
 
+class Values(NamedTuple):
+    """What an E-step compares, with m costs."""
+
+    q_reward: Float[Array, "B K"]
+    q_costs: Float[Array, "m B K"]
+    log_prior: Float[Array, "B K"]
+
+
 class Candidates(NamedTuple):
     """K candidate actions at each of B states, for m costs."""
 
@@ -22,6 +30,10 @@ class Candidates(NamedTuple):
     log_prior: Float[Array, "B K"]  # the old policy's log weights of them
     q_reward: Float[Array, "B K"]
     q_costs: Float[Array, "m B K"]
+
+    @property
+    def values(self) -> Values:
+        return Values(self.q_reward, self.q_costs, self.log_prior)
 
     @property
     def policy_reward(self) -> Float[Array, ""]:

@@ -2,7 +2,8 @@
 
 The dual of Theorem 1 is an expectation over all states, which a batch only estimates. Where a small batch has no state
 near a hazard, meeting its share of a cost reduction fits the noise of the cost critic. So the dual is solved over the
-candidates of the last batches; the policy is then fitted to the newest batch with the weights that this dual gives.
+candidates of P batches, once in P updates; in each update the policy is fitted to the newest batch with the weights
+that this dual gives.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.cvpo.estep.candidates import Candidates
+from cvpo.algorithms.cvpo.estep.candidates import Candidates, Values
 
 
 class Pool(NamedTuple):
@@ -24,16 +25,21 @@ class Pool(NamedTuple):
     batches: jax.Array  # [] seen so far
 
     @property
-    def flat(self) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def values(self) -> Values:
         """q_reward [P·B, K], q_costs [m, P·B, K] and log_prior [P·B, K] of all states."""
         size = self.q_reward.shape[-1]
         q_costs = self.q_costs.reshape(len(self.q_costs), -1, size)
-        return self.q_reward.reshape(-1, size), q_costs, self.log_prior.reshape(-1, size)
+        return Values(self.q_reward.reshape(-1, size), q_costs, self.log_prior.reshape(-1, size))
 
 
 def start(constraints: int, batches: int, states: int, particles: int) -> Pool:
     empty = jnp.zeros((batches, states, particles))
     return Pool(empty, jnp.zeros((constraints, *empty.shape)), empty, jnp.zeros((), jnp.int32))
+
+
+def is_due(pool: Pool) -> jax.Array:
+    """Whether the next batch makes the pool complete: then its dual is to be solved. The first batch counts too."""
+    return pool.batches % len(pool.q_reward) == 0
 
 
 def add(pool: Pool, candidates: Candidates) -> Pool:
