@@ -65,6 +65,22 @@ def test_an_observation_stays_what_it_was_when_the_next_one_comes(in_parts):
         np.testing.assert_array_equal(first, kept)
 
 
+def test_images_are_the_same_wherever_the_environment_runs():
+    def vector():
+        return gym.vector.SyncVectorEnv([Gauge] * 2, autoreset_mode=gym.vector.AutoresetMode.SAME_STEP)
+
+    seen = []
+    for make, processes in ((Gauge, False), (Gauge, True), (vector, False)):
+        with Environments(make, 2, episode_length=20, processes=processes) as envs:
+            steps = [envs.reset([1, 2]), *(envs.step(np.zeros((2, 1))).next_obs for _ in range(21))]
+            seen.append(np.stack(steps))
+    assert seen[0].dtype == np.uint8 and seen[0].shape == (22, 2, 144)
+    np.testing.assert_array_equal(seen[0], seen[1])
+    np.testing.assert_array_equal(seen[0], seen[2])
+    with Environments(lambda: gym.wrappers.FrameStackObservation(Gauge(), 3), 1, episode_length=20) as envs:
+        assert envs.images == ((3, 12, 12, 1),)
+
+
 def test_numbers_beside_an_image_must_be_finite():
     class Broken(Gauge):
         def _draw(self):

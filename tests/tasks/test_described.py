@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+import cvpo
 from cvpo.errors import BadValue
 from cvpo.tasks import rejection
 from cvpo.tasks.described import parse, read, to_dict
@@ -129,3 +130,18 @@ def test_objects_that_do_not_fit_are_reported(monkeypatch):
     crowd = {"robot": "Point", "reward": "goal", "arena": 1.0, "goal": {}, "pillars": {"number": 12}}
     with pytest.raises(RuntimeError, match="make the arena larger"):
         TaskVectorEnv(crowd, 1).reset(seed=0)
+
+
+def test_a_run_on_a_described_task_needs_its_file_only_once(tmp_path):
+    """Trained from the file; evaluated and filmed when that is gone."""
+    path = tmp_path / "short.toml"
+    path.write_text(
+        'robot = "Point"\nreward = "goal"\nepisode_length = 20\ncost_limit = 3\n'
+        "[goal]\n[hazards]\nnumber = 2\ncost = true\n"
+    )
+    settings = {"envs": 2, "hidden": (8,), "eval_episodes": 2, "minibatch_size": 20}
+    run = cvpo.train(str(path), "ppo-lag", steps=40, config=settings, run_dir=tmp_path / "run", quiet=True)
+    path.unlink()
+    result = cvpo.evaluate(run.path, episodes=3)
+    assert result["episodes"] == 3 and result["cost_limit"] == 3.0
+    assert cvpo.render(run.path).stat().st_size > 0

@@ -80,24 +80,29 @@ class Bystanders:
         if not self._possible:
             # there are none to simulate
             return np.ones(len(world.envs), dtype=bool)
-        return self._known() & ~self._disturbed().any(axis=1)
+        self._found = known, disturbed = self._known(), self._disturbed()
+        return known & ~disturbed.any(axis=1)
 
     def single(self, undisturbed: np.ndarray) -> np.ndarray:
-        """[N] the one body that the next step must simulate, in worlds where one is enough; -1 in all others."""
+        """[N] the one body that the next step must simulate, in worlds where one is enough; -1 in all others.
+
+        It goes on from what `undisturbed` has found in the same state.
+        """
         world = self._world
         only = np.full(len(world.envs), -1)
         if world.task.alike_movable < 2 or undisturbed.all():
             return only
-        disturbed = self._disturbed()
-        envs = np.flatnonzero(self._known() & (disturbed.sum(axis=1) == 1))
+        known, disturbed = self._found
+        envs = np.flatnonzero(known & (disturbed.sum(axis=1) == 1))
         if len(envs):
-            body = disturbed[envs].argmax(axis=1)
+            body, rows = disturbed[envs].argmax(axis=1), np.arange(len(envs))
             places = world.objects[envs, self._bodies[0]]
-            one = places[np.arange(len(envs)), body]
-            apart = np.linalg.norm(places - one[:, None], axis=-1)
-            apart[np.arange(len(envs)), body] = np.inf
-            speed = np.linalg.norm(world.movable_qvel(self._kinds[0])[envs, body, :2], axis=-1)
-            alone = apart.min(axis=1) > self._between + 2.0 * world.step_seconds * speed
+            offset = places - places[rows, body][:, None]
+            square = offset[..., 0] ** 2 + offset[..., 1] ** 2
+            square[rows, body] = np.inf
+            velocity = world.movable_qvel(self._kinds[0])[envs, body]
+            covered = 2.0 * world.step_seconds * np.sqrt(velocity[:, 0] ** 2 + velocity[:, 1] ** 2)
+            alone = square.min(axis=1) > (self._between + covered) ** 2
             only[envs[alone]] = body[alone]
         return only
 

@@ -53,18 +53,17 @@ class SensedPhysics(Physics):
 
         robot = np.concatenate([[0], self._robot_qpos])
         self._single_columns = np.concatenate([beside(robot, qpos), beside(self._robot_qvel, qvel)], axis=1)
-        # the inputs: controls, then places and then rotations of mocap bodies, of which a gremlin's path is the last
-        paths = part.nmocap < whole.nmocap
-        still = part.nmocap - paths
+        # the inputs: controls, then places and then rotations of mocap bodies, of which gremlins' paths are the last
+        still = part.nmocap - 1
+        self._own_path = part.nmocap < whole.nmocap
 
         def mocap(first: int, size: int) -> np.ndarray:
-            fixed = first + np.arange(size * still)
-            own = first + size * (still + bodies) + np.arange(size)
-            return beside(fixed, own) if paths else np.tile(fixed, (len(bodies), 1))
+            return beside(first + np.arange(size * still), first + size * (still + bodies) + np.arange(size))
 
-        controls = np.tile(np.arange(whole.nu), (len(bodies), 1))
-        places = mocap(whole.nu, 3)
-        self._single_inputs = np.concatenate([controls, places, mocap(whole.nu + 3 * whole.nmocap, 4)], axis=1)
+        if self._own_path:
+            controls = np.tile(np.arange(whole.nu), (len(bodies), 1))
+            places, turns = mocap(whole.nu, 3), mocap(whole.nu + 3 * whole.nmocap, 4)
+            self._single_inputs = np.concatenate([controls, places, turns], axis=1)
 
     def step_all(self, undisturbed: np.ndarray, single: np.ndarray) -> None:
         """Advance every simulation by all its sub-steps.
@@ -127,7 +126,9 @@ class SensedPhysics(Physics):
         """Where the states of robot and one body are, and its inputs [n, sub-steps, ...]."""
         body = single[envs]
         columns = envs[:, None], self._single_columns[body]
-        inputs = np.take_along_axis(self.inputs[envs], self._single_inputs[body][:, None], axis=2)
+        inputs = self.inputs[envs]
+        if self._own_path:
+            inputs = np.take_along_axis(inputs, self._single_inputs[body][:, None], axis=2)
         return columns, inputs
 
 
