@@ -178,7 +178,8 @@ def section(suite: str, study: Study, tables: dict[str, Any], also: dict[str, St
     with styled():
         picture.write_bytes(rendered(training_curves(shown, shown.methods), ["png"])["png"])
     text = f"\n## {TITLES[suite]}\n\n```bash\n{commands(suite, runs)}\n```\n\n{table(rows)}\n"
-    if any(row.source != "here" for row in rows):
+    ours = any(row.source == "here" and row.method == OURS for row in rows)
+    if ours and any(row.source != "here" for row in rows):
         text += (
             "\nAgainst the best published off-policy method whose cost is within the limit (limit kept: mean\n"
             f"and third quartile of CVPO's late evaluations):\n\n{verdicts(rows)}\n"

@@ -25,7 +25,7 @@ function curveChart(
   },
 ) {
   const all = curves.flatMap((curve) => curve.values).filter((value) => value !== null);
-  if (!all.length) return nothing(target, `Nothing was logged of ${yName || "it"} here.`);
+  if (!all.length) return nothing(target, `Nothing was logged${yName ? ` of ${yName}` : ""} here.`);
   const values = [...curves].flatMap((curve) => [curve.values, ...(curve.low ? [curve.low, curve.high] : [])]);
   const series = [{}],
     bands = [];

@@ -97,7 +97,10 @@ listenToRuns(state);
 darkness.addEventListener("change", () => shown && render.all());
 (async () => {
   const packed = byId("data").textContent;
-  if (packed) {
+  if (packed && !("DecompressionStream" in window)) {
+    byId("waiting").hidden = false;
+    byId("waiting").textContent = "This browser is too old for the page: one of 2023 or later is needed.";
+  } else if (packed) {
     shown = await unpacked(packed);
     render.all();
     document.body.dataset.ready = "";

@@ -9,8 +9,9 @@ function planeChart(target, { name, xName, yName, points, limit, height = 300 })
   const bent = limit === null ? null : costScale(limit, Math.max(...xs), 3);
   const lowest = Math.min(0, ...xs);
   const right = Math.max(...xs, limit ?? 0);
+  const margin = 0.03 * ((bent ? bent.fwd(right) : right) - lowest || 1); // so that a point at 0 is whole
   const ranges = {
-    x: [lowest - 0.03 * (right - lowest || 1), right + 0.08 * (right - lowest || 1)],
+    x: [lowest - margin, right + 0.08 * (right - lowest || 1)],
     y: padded(Math.min(...ys), Math.max(...ys), 0.12),
   };
   const order = [...shown].sort((a, b) => a.x[0] - b.x[0]);
