@@ -88,4 +88,5 @@ def test_it_ends_with_a_report(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("cvpo.experiments.reproduce.core_hours", lambda *_: 0.0)
     (ended,) = reproduce("paper", output=tmp_path)
     assert ended.state == "done" and not (ended.directory / "checkpoints").exists()
-    assert "TinyBandit" in (tmp_path / "report" / "index.html").read_text()
+    assert (tmp_path / "report" / "index.html").exists()
+    assert "TinyBandit" in (tmp_path / "report" / "table.md").read_text()

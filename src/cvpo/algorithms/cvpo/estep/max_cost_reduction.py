@@ -9,8 +9,8 @@ from jaxtyping import Array, Float, ScalarLike
 from cvpo.algorithms.cvpo.estep.dual import Tilt, tilt
 
 # The temperature is sought within this factor, as a power of e, of what it is for normal values.
-RANGE = 2.5
-HALVINGS = 9
+RANGE = 4.0
+HALVINGS = 11
 
 
 def max_cost_reduction(
