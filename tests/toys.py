@@ -154,11 +154,11 @@ class Desk(gym.Env):
     """Ten independent rounds with two choices at once: a pace, and one of two levers, of which a light shows the right.
 
     Paces earn 0, 1, 3 and cost 0, 0.1, 1; the right lever earns 1. Pace 1 earns most per cost, so within a limit of 1
-    the best policy takes it always, with the right lever: reward 20.
+    the best policy takes it always, with the right lever: reward 20. Without a limit it is pace 2: reward 40.
     """
 
     PACE_REWARD, PACE_COST = (0.0, 1.0, 3.0), (0.0, 0.1, 1.0)
-    LIMIT, BEST_REWARD = 1.0, 20.0
+    LIMIT, BEST_REWARD, MOST_REWARD = 1.0, 20.0, 40.0
 
     def __init__(self) -> None:
         self.observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)

@@ -94,13 +94,21 @@ def test_a_policy_of_several_choices_acts_alike_when_it_is_loaded(algorithm, set
     assert evaluated["episodes"] == 2
 
 
+BRIEF = {"episode_length": 10, "hidden": (32, 32), "eval_episodes": 20, "eval_every": 1000}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("algorithm", "steps", "settings"), [("cvpo", 6_000, {}), ("ppo-lag", 40_000, {"minibatch_size": 100})]
-)
-def test_learning_with_a_known_answer(algorithm, steps, settings, tmp_path):
-    config = settings | {"episode_length": 10, "hidden": (32, 32), "eval_episodes": 20, "eval_every": 1000}
-    run = cvpo.train(Desk, algorithm, steps=steps, cost_limit=Desk.LIMIT, run_dir=tmp_path, quiet=True, config=config)
+def test_learning_within_a_limit_has_the_known_answer(tmp_path):
+    # An epoch has a dozen updates here: a dual over several batches would be of an older policy.
+    config = BRIEF | {"dual_batches": 1}
+    run = cvpo.train(Desk, steps=6_000, cost_limit=Desk.LIMIT, run_dir=tmp_path, quiet=True, config=config)
     last = run.metrics()[-1]
     assert last["eval/reward"] >= 0.85 * Desk.BEST_REWARD
     assert last["train/cost"] <= 1.5 * Desk.LIMIT
+
+
+@pytest.mark.slow
+def test_learning_without_a_limit_has_the_known_answer(tmp_path):
+    config = BRIEF | {"minibatch_size": 100}
+    run = cvpo.train(Desk, "ppo", steps=20_000, run_dir=tmp_path, quiet=True, config=config)
+    assert run.metrics()[-1]["eval/reward"] >= 0.95 * Desk.MOST_REWARD

@@ -63,7 +63,7 @@ class SlowBandit(Bandit):
 
 
 def test_a_lost_machine_is_replaced_and_the_run_is_the_undisturbed_one(cluster, tmp_path):
-    epochs, steps = 6, 6 * 4 * 10
+    epochs, steps = 20, 20 * 4 * 10  # long enough for a busy machine to lose a node meanwhile
     undisturbed = train(SlowBandit, tmp_path / "here", steps)
     victim, killed = cluster.list_all_nodes()[-1], threading.Event()
 

@@ -8,6 +8,7 @@ waits there says at once that it was heard, and ends the process itself if it is
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import multiprocessing
 import os
@@ -103,6 +104,8 @@ class TrainingInterrupts(Interrupts):
             self._previous_wakeup = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
             super().__enter__()
             self._write = write
+            if self._to_the_end:
+                atexit.register(self._end_deaf)  # before JAX registers its own, so that it runs after them
             self._watcher = threading.Thread(target=self._watch, name="cvpo-interrupts", daemon=True)
             self._watcher.start()
         return self
@@ -126,6 +129,12 @@ class TrainingInterrupts(Interrupts):
         os.close(self._write)
         os.close(self._pipe)
         TrainingInterrupts._outermost = None
+
+    def _end_deaf(self) -> None:
+        """At its very end Python takes its handlers away: a second signal would kill the process then."""
+        if self._noted is not None:
+            for number in self.SIGNALS:
+                signal.signal(number, signal.SIG_IGN)
 
     def check(self) -> None:
         if self._outer is not None:
