@@ -241,6 +241,7 @@ def test_a_run_shows_its_metrics_by_group_its_settings_and_its_films(page):
     groups = run.locator("details.group > summary")
     assert [group.locator("small").inner_text() for group in groups.all()][1:3] == ["2 metrics", "2 metrics"]
     groups.nth(2).click()
+    run.locator("details.group").nth(2).locator("h4").nth(1).wait_for()  # drawn when the group has opened
     assert run.locator("details.group").nth(2).locator("h4").all_inner_texts() == ["estep/kl", "estep/feasible"]
     assert run.locator(".changed tbody tr").all_inner_texts() == ["batch_size\t300\t256"]
     settings = json.loads(run.locator("details.settings pre").text_content())
@@ -254,6 +255,7 @@ def test_a_run_with_two_costs_calls_them_by_name(page):
     run = run_of(page, "Two costs")
     assert run.locator(".charts").first.locator("h4").all_inner_texts() == ["reward", "speed", "crash"]
     run.locator("details.group > summary").first.click()
+    run.locator("details.group").first.locator("h4").first.wait_for()
     assert "train/cost (crash)" in run.locator("details.group h4").all_inner_texts()
 
 
