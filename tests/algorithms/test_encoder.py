@@ -167,6 +167,7 @@ def test_a_run_with_images_and_numbers_is_resumed_evaluated_and_exported(algorit
             cvpo.export(whole.path, tmp_path / "other", form)
 
 
+@pytest.mark.slow
 def test_a_run_starts_from_another_with_images_and_its_replay(tmp_path):
     config = TINY | {"batch_size": 16, "particles": 4}
     settings = {"cost_limit": 1.0, "quiet": True, "config": config}

@@ -53,6 +53,7 @@ def policy(path):
     return (path / "policy" / "policy.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(len(CORES) < 2, reason="needs two cores")
 def test_a_run_resumed_with_another_number_of_cores_is_the_same_run(tmp_path):
     one, two = str(CORES[0]), ",".join(map(str, CORES[:2]))
@@ -79,6 +80,7 @@ def test_where_the_threads_cannot_be_restored_a_warning_says_so(tmp_path):
     assert "started with 1 compute threads, and this process has computed with 2 already" in " ".join(warning.split())
 
 
+@pytest.mark.slow
 def test_a_cached_program_computes_what_a_fresh_one_does(tmp_path):
     """Bit for bit: without a cache, into an empty one, from it, and from one that a killed process has damaged."""
     cache = tmp_path / "cache"
