@@ -124,7 +124,9 @@ def make(config: Config, spec: Spec) -> Algorithm:
         """In place of an E-step before the first one."""
         control, units = cost_control.start(config, spec.num_costs), Units(*[jnp.zeros(1 + spec.num_costs)] * 4)
         values = pools.start(spec.num_costs, 1, 1, particles).values
-        return without_weights(jax.tree.map(jnp.zeros_like, solve(control, units, values, None)))
+        # Only its shapes are asked for: nothing is compiled or solved at the start of a run.
+        shapes = jax.eval_shape(lambda: solve(control, units, values, None))
+        return without_weights(jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes))
 
     def without_weights(solved: Solved) -> Solved:
         return solved._replace(estep=solved.estep._replace(weights=jnp.zeros((0, particles))))
