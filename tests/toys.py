@@ -8,7 +8,16 @@ import gymnasium as gym
 import numpy as np
 
 
-class Bandit(gym.Env):
+class Rounds(gym.Env):
+    """Independent rounds: each toy says in `_look()` what is seen of one, and `_time` counts them."""
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._time = 0
+        return self._look(), {}
+
+
+class Bandit(Rounds):
     """Ten independent rounds: reward sum(a), cost of component i (a_i + 1) / 2, in info["cost"] or info["costs"].
 
     Within limits 10·c_i the best action is a_i = 2 c_i - 1, with a reward of 10·sum(2 c_i - 1).
@@ -21,11 +30,6 @@ class Bandit(gym.Env):
 
     def _look(self) -> np.ndarray:
         return self.np_random.uniform(-1, 1, 2).astype(np.float32)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self._time = 0
-        return self._look(), {}
 
     def step(self, action):
         self._time += 1
@@ -117,7 +121,7 @@ class Tracking(gym.Env):
         return np.array([self._signal], np.float32)
 
 
-class Bets(gym.Env):
+class Bets(Rounds):
     """Twenty independent rounds: an edge s, uniform in [-1, 1], is seen; a bet a earns s·a and costs a².
 
     Within a limit of 20·c (c <= 1/3) the best bet is a = s·√(3c), with an expected reward of 20·√(c/3). Without a limit
@@ -138,11 +142,6 @@ class Bets(gym.Env):
         self._edge = self.np_random.uniform(-1, 1, 1).astype(np.float32)
         return self._edge
 
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self._time = 0
-        return self._look(), {}
-
     def step(self, action):
         self._time += 1
         bet = float(action[0])
@@ -150,7 +149,7 @@ class Bets(gym.Env):
         return self._look(), reward, False, self._time == self.LENGTH, {"cost": bet**2}
 
 
-class Desk(gym.Env):
+class Desk(Rounds):
     """Ten independent rounds with two choices at once: a pace, and one of two levers, of which a light shows the right.
 
     Paces earn 0, 1, 3 and cost 0, 0.1, 1; the right lever earns 1. Pace 1 earns most per cost, so within a limit of 1
@@ -168,11 +167,6 @@ class Desk(gym.Env):
     def _look(self) -> np.ndarray:
         self._light = int(self.np_random.integers(2))
         return np.array([2.0 * self._light - 1], np.float32)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self._time = 0
-        return self._look(), {}
 
     def step(self, action):
         self._time += 1

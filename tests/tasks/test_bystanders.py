@@ -72,13 +72,19 @@ def test_a_gremlins_path_is_a_circle_clockwise_that_trails_its_target():
     np.testing.assert_allclose(path[100:, 2], 0.19956, atol=1e-5)
 
 
-def test_a_button_in_a_gremlins_way_is_noticed():
-    env = TaskVectorEnv("SafetyPointButton1", 2)
+def waited(task: str, num_envs: int, steps: int) -> TaskVectorEnv:
+    """The task after so many steps of a robot that does nothing."""
+    env = TaskVectorEnv(task, num_envs)
     env.reset(seed=0)
-    world = env.world
+    for _ in range(steps):
+        env.step(np.zeros((num_envs, 2)))
+    return env
+
+
+def test_a_button_in_a_gremlins_way_is_noticed():
     # until those are back on their path that the floor has kicked
-    for _ in range(60):
-        env.step(np.zeros((2, 2)))
+    env = waited("SafetyPointButton1", 2, 60)
+    world = env.world
     assert world._bystanders.undisturbed().all()
     state = env.get_state()
     buttons = world.task.slice_of("buttons")
@@ -88,11 +94,7 @@ def test_a_button_in_a_gremlins_way_is_noticed():
 
 
 def test_a_moving_vase_and_a_near_robot_are_noticed():
-    env = TaskVectorEnv("SafetyPointGoal2", 3)
-    env.reset(seed=0)
-    world = env.world
-    for _ in range(30):
-        env.step(np.zeros((3, 2)))
+    world = waited("SafetyPointGoal2", 3, 30).world
     calm = world._bystanders.undisturbed()
     assert calm.all()
     world.physics.qvel[0, world._movable["vases"][1].start] = 1e-4
@@ -102,11 +104,7 @@ def test_a_moving_vase_and_a_near_robot_are_noticed():
 
 
 def test_a_vase_beside_the_one_that_moves_is_simulated_too():
-    env = TaskVectorEnv("SafetyPointGoal2", 2)
-    env.reset(seed=0)
-    world = env.world
-    for _ in range(30):
-        env.step(np.zeros((2, 2)))
+    world = waited("SafetyPointGoal2", 2, 30).world
     vases = world.movable_qpos("vases").copy()
     vases[1, 1, :2] = vases[1, 0, :2] + (0.25, 0.0)
     world.set_movable("vases", world.envs, vases, world.movable_qvel("vases"))
