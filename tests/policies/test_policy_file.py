@@ -50,6 +50,14 @@ def test_noise_has_the_distribution_of_training(made, name, discrete):
         np.testing.assert_allclose(np.cov(ours.T), np.cov(theirs.T), atol=0.05 * deviation.max() ** 2)
 
 
+def test_noise_at_its_smallest_is_that_of_training(tmp_path):
+    made = make_policy(tmp_path, "cvpo", initial_scale=0.3, min_scale=0.29)
+    same = np.repeat(made.observations[:1], 20_000, axis=0)
+    theirs = np.asarray(made.algorithm.act(made.params, same, jax.random.key(1))[0])
+    ours = cvpo.load(made.run).act(same, deterministic=False)
+    np.testing.assert_allclose(ours.std(0), theirs.std(0), rtol=0.03)
+
+
 def test_noise_is_seeded(made):
     made = made("cvpo")
     first, second = cvpo.load(made.run), cvpo.load(made.run)

@@ -94,7 +94,7 @@ def gaussian_head(
         log_probs=log_probs,
         kls=kls,
         entropy=lambda policy: policy.entropy(),
-        portable=lambda params: portable.gaussian_policy(params, spec.action_size, initial_scale),
+        portable=lambda params: portable.gaussian_policy(params, spec.action_size, initial_scale, min_scale),
     )
 
 

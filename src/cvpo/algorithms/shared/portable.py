@@ -16,12 +16,12 @@ from cvpo.algorithms.shared import networks
 from cvpo.algorithms.shared.networks import MLP
 
 
-def gaussian_policy(network: MLP, action_size: int, initial_scale: float) -> Portable:
+def gaussian_policy(network: MLP, action_size: int, initial_scale: float, min_scale: float) -> Portable:
     """Of `networks.gaussian_apply`: the network gives the mean and the noise's Cholesky factor."""
     noise = {
         "from": "network",
-        "shift": math.log(math.expm1(initial_scale)),
-        "smallest": networks.MIN_SCALE,
+        "shift": math.log(math.expm1(initial_scale - min_scale)),
+        "smallest": min_scale,
         "off_diagonal": initial_scale,
     }
     return Portable(
