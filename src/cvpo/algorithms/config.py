@@ -104,7 +104,7 @@ class OffPolicyConfig(LoopConfig):
     """Learning rate of the critics (Adam)."""
     polyak: float = setting(0.98, "critics")
     """Weight of the old target network in each averaging step: how slowly the targets follow."""
-    n_step: int = setting(4, "critics")
+    n_step: int = setting(8, "critics")
     """Steps that a critic's target sums before it bootstraps. With `retrace`: steps in a sequence."""
     retrace: bool = setting(True, "critics")
     """Learn from every step of a sequence, and correct it by Retrace(λ) for what the policy would do now."""
