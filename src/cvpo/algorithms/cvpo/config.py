@@ -62,9 +62,9 @@ class Config(CriticConfig):
     """Clip the policy's gradient to this norm. Default: not clipped."""
     kl_constraint: bool = setting(True, "policy")
     """Keep the policy inside the M-step's trust region; False is the paper's ablation."""
-    kl_mean: float = setting(0.002, "policy")
+    kl_mean: float = setting(0.005, "policy")
     """Trust region of the policy's mean (for discrete actions: of the whole policy), as a KL."""
-    kl_scale: float = setting(0.0001, "policy")
+    kl_scale: float = setting(0.001, "policy")
     """Trust region of the policy's covariance, as a KL."""
     dual_learning_rate: float = setting(0.05, "policy")
     """Learning rate of the multipliers that keep the policy inside its trust region; it acts on their logarithm."""
