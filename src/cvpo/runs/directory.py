@@ -11,10 +11,11 @@
     finished.json   of a run of a sweep: that it is done, and with how many steps
     worker.log      of a run of a sweep: what the training process wrote to its output
     error.txt       the error that ended the run
+    .lock           held by the process that trains
 
-Their names are here and nowhere else. config.json and metrics.jsonl are strict JSON; a number that JSON lacks is
-written as the string "NaN", "Infinity" or "-Infinity", which the readers here turn back into a float. Nothing here
-imports JAX: reports read directories without it.
+Their names are here and nowhere else; those inside a folder belong to what writes it. config.json and metrics.jsonl
+are strict JSON; a number that JSON lacks is written as the string "NaN", "Infinity" or "-Infinity", which the readers
+here turn back into a float. Nothing here imports JAX: reports read directories without it.
 """
 
 from __future__ import annotations
