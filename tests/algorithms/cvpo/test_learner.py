@@ -87,8 +87,7 @@ def best_occupancy(limit: float) -> float:
 def test_a_small_constrained_mdp_is_solved(tmp_path):
     limit = 6.0
     best = best_occupancy(limit)
-    # This policy changes much within a few updates: a dual over several batches would be of an older one.
-    _, mean = solve(Stairs, limit, tmp_path, 40_000, episode_length=20, dual_batches=1, **STEEP)
+    _, mean = solve(Stairs, limit, tmp_path, 40_000, episode_length=20, **STEEP)
     assert mean("train/cost") == pytest.approx(limit, rel=0.1)
     assert mean("train/reward") > 0.88 * best  # a stationary policy cannot use the known end of the episode
 
@@ -186,7 +185,8 @@ def test_the_limit_decays_to_its_final_value():
 
 
 def test_one_dual_is_solved_for_as_many_updates_as_it_has_batches():
-    config = make_config("cvpo", None, QUICK | {"dual_batches": 3})
+    # 160 updates an epoch
+    config = make_config("cvpo", None, QUICK | {"dual_batches": 3, "update_ratio": 4.0})
     algorithm = learner.make(config, SPEC)
     state, update = algorithm.init(jax.random.key(0)), jax.jit(algorithm.update)
     batch = replay.sample(Replay(rollout(SPEC), jnp.int32(1)), jax.random.key(1), config.sequences, config.n_step)
@@ -197,6 +197,12 @@ def test_one_dual_is_solved_for_as_many_updates_as_it_has_batches():
     first, second, third = temperatures[0], temperatures[3], temperatures[6]
     assert temperatures == [first] * 3 + [second] * 3 + [third]
     assert len({first, second, third}) == 3
+
+
+@pytest.mark.parametrize(("ratio", "batches"), [(0.25, 1), (2.5, 2), (100.0, 8)])
+def test_a_dual_has_few_batches_where_an_epoch_has_few_updates(ratio, batches):
+    state = learner.make(make_config("cvpo", None, QUICK | {"update_ratio": ratio}), SPEC).init(jax.random.key(0))
+    assert len(state.pool.q_reward) == batches
 
 
 def test_without_the_trust_region_its_multipliers_are_zero():

@@ -51,7 +51,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             critics=critics.init(critic_key),
             policy=policy,
             target_actor=policy.actor,
-            pool=pools.start(spec.num_costs, config.dual_batches, state_count(config), particles),
+            pool=pools.start(spec.num_costs, pools.batch_count(config, spec), state_count(config), particles),
             solved=solved_nothing(),
             cost_control=cost_control.start(config, spec.num_costs),
         )

@@ -13,7 +13,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from cvpo.algorithms.base import Spec
+from cvpo.algorithms.cvpo.config import Config
 from cvpo.algorithms.cvpo.estep.candidates import Candidates, Values
+
+# Updates of an epoch for each batch of the pool. With fewer, policy and request change too much while one is filled.
+UPDATES_PER_BATCH = 50
 
 
 class Pool(NamedTuple):
@@ -30,6 +35,12 @@ class Pool(NamedTuple):
         size = self.q_reward.shape[-1]
         q_costs = self.q_costs.reshape(len(self.q_costs), -1, size)
         return Values(self.q_reward.reshape(-1, size), q_costs, self.log_prior.reshape(-1, size))
+
+
+def batch_count(config: Config, spec: Spec) -> int:
+    """P: `dual_batches`, or less where an epoch has few updates."""
+    updates = config.update_ratio * config.envs * spec.episode_length
+    return max(1, min(config.dual_batches, int(updates / UPDATES_PER_BATCH)))
 
 
 def start(constraints: int, batches: int, states: int, particles: int) -> Pool:
