@@ -87,7 +87,8 @@ def best_occupancy(limit: float) -> float:
 def test_a_small_constrained_mdp_is_solved(tmp_path):
     limit = 6.0
     best = best_occupancy(limit)
-    _, mean = solve(Stairs, limit, tmp_path, 40_000, episode_length=20, **STEEP)
+    # With these settings a policy changes much within a few updates: a dual over several batches would be of an older.
+    _, mean = solve(Stairs, limit, tmp_path, 40_000, episode_length=20, dual_batches=1, **STEEP)
     assert mean("train/cost") == pytest.approx(limit, rel=0.1)
     assert mean("train/reward") > 0.88 * best  # a stationary policy cannot use the known end of the episode
 
@@ -185,8 +186,8 @@ def test_the_limit_decays_to_its_final_value():
 
 
 def test_one_dual_is_solved_for_as_many_updates_as_it_has_batches():
-    # 160 updates an epoch
-    config = make_config("cvpo", None, QUICK | {"dual_batches": 3, "update_ratio": 4.0})
+    # 180 updates an epoch
+    config = make_config("cvpo", None, QUICK | {"dual_batches": 3, "update_ratio": 4.5})
     algorithm = learner.make(config, SPEC)
     state, update = algorithm.init(jax.random.key(0)), jax.jit(algorithm.update)
     batch = replay.sample(Replay(rollout(SPEC), jnp.int32(1)), jax.random.key(1), config.sequences, config.n_step)
@@ -199,7 +200,7 @@ def test_one_dual_is_solved_for_as_many_updates_as_it_has_batches():
     assert len({first, second, third}) == 3
 
 
-@pytest.mark.parametrize(("ratio", "batches"), [(0.25, 1), (2.5, 2), (100.0, 8)])
+@pytest.mark.parametrize(("ratio", "batches"), [(0.25, 1), (3.0, 2), (100.0, 8)])
 def test_a_dual_has_few_batches_where_an_epoch_has_few_updates(ratio, batches):
     state = learner.make(make_config("cvpo", None, QUICK | {"update_ratio": ratio}), SPEC).init(jax.random.key(0))
     assert len(state.pool.q_reward) == batches

@@ -50,7 +50,7 @@ class Config(CriticConfig):
     """Bound ε₂ on KL(q ‖ old policy) in the E-step."""
     dual_batches: int = setting(8, "policy")
     """How many batches the E-step's dual problem is solved over, once in as many updates; fewer where an epoch has less
-    than 50 updates for each."""
+    than 60 updates for each."""
     per_state: bool = setting(False, "policy")
     """Solve one dual problem for each state instead of one for all. Needs cost_signal critic."""
 

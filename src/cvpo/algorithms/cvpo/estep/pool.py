@@ -18,7 +18,7 @@ from cvpo.algorithms.cvpo.config import Config
 from cvpo.algorithms.cvpo.estep.candidates import Candidates, Values
 
 # Updates of an epoch for each batch of the pool. With fewer, policy and request change too much while one is filled.
-UPDATES_PER_BATCH = 50
+UPDATES_PER_BATCH = 60
 
 
 class Pool(NamedTuple):
