@@ -114,6 +114,9 @@ class OffPolicyConfig(LoopConfig):
         """Rows of a batch: a sequence counts for all its steps if all of them are learned from."""
         return self.batch_size // self.n_step if self.retrace else self.batch_size
 
+    def updates_per_epoch(self, episode_length: int) -> float:
+        return episode_length * self.envs * self.update_ratio
+
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least(self, 1, "batch_size", "replay_capacity", "n_step")

@@ -49,8 +49,8 @@ class Config(CriticConfig):
     kl_estep: float = setting(0.1, "policy")
     """Bound ε₂ on KL(q ‖ old policy) in the E-step."""
     dual_batches: int = setting(8, "policy")
-    """How many batches the E-step's dual problem is solved over, once in as many updates; fewer where an epoch has less
-    than 60 updates for each."""
+    """How many batches the E-step's dual problem is solved over, once in as many updates. Fewer where an epoch has few
+    updates."""
     per_state: bool = setting(False, "policy")
     """Solve one dual problem for each state instead of one for all. Needs cost_signal critic."""
 

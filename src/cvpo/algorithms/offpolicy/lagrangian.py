@@ -123,7 +123,7 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
     settings = config if isinstance(config, MultiplierConfig) else MultiplierConfig()
     limits = jnp.array(spec.cost_limits)
     factor = threshold_factor(spec.episode_length, config.gamma)
-    policy_steps = spec.episode_length * config.envs * config.update_ratio / policy_delay  # in an epoch
+    policy_steps = config.updates_per_epoch(spec.episode_length) / policy_delay
     gains = pid.PIDGains(settings.multiplier_kp, settings.multiplier_ki, settings.multiplier_kd)
 
     def control(state: PenaltyState, cost: jax.Array, duration: float) -> PenaltyState:

@@ -58,14 +58,17 @@ def gaussian_apply(
     """A normal whose mean lies in [-1, 1] and whose Cholesky factor is `initial_scale` times the identity at first."""
     out = mlp_apply(params, obs)
     mean, raw = jnp.tanh(out[..., :action_size]), out[..., action_size:]
-    # softplus is shifted so that a zero output means the initial scale
-    shift = jnp.log(jnp.expm1(initial_scale - min_scale))
-    diagonal = jax.nn.softplus(raw[..., :action_size] + shift) + min_scale
+    diagonal = jax.nn.softplus(raw[..., :action_size] + scale_shift(initial_scale, min_scale)) + min_scale
     tril = diagonal[..., :, None] * jnp.eye(action_size)
     if raw.shape[-1] > action_size:
         rows, columns = jnp.tril_indices(action_size, -1)
         tril = tril.at[..., rows, columns].set(initial_scale * raw[..., action_size:])
     return Gaussian(mean, tril)
+
+
+def scale_shift(initial_scale: float, min_scale: float) -> jax.Array:
+    """What shifts the softplus of a scale, so that an output of zero means the initial scale."""
+    return jnp.log(jnp.expm1(initial_scale - min_scale))
 
 
 def squashed_init(key: jax.Array, obs_size: int, action_size: int, hidden: Sequence[int]) -> MLP:

@@ -5,7 +5,6 @@ docs/policy_file.md explains each name; `cvpo.policies.actor` acts by them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import jax
@@ -20,7 +19,7 @@ def gaussian_policy(network: MLP, action_size: int, initial_scale: float, min_sc
     """Of `networks.gaussian_apply`: the network gives the mean and the noise's Cholesky factor."""
     noise = {
         "from": "network",
-        "shift": math.log(math.expm1(initial_scale - min_scale)),
+        "shift": float(networks.scale_shift(initial_scale, min_scale)),
         "smallest": min_scale,
         "off_diagonal": initial_scale,
     }

@@ -39,8 +39,8 @@ class Pool(NamedTuple):
 
 def batch_count(config: Config, spec: Spec) -> int:
     """P: `dual_batches`, or less where an epoch has few updates."""
-    updates = config.update_ratio * config.envs * spec.episode_length
-    return max(1, min(config.dual_batches, int(updates / UPDATES_PER_BATCH)))
+    possible = int(config.updates_per_epoch(spec.episode_length) / UPDATES_PER_BATCH)
+    return max(1, min(config.dual_batches, possible))
 
 
 def start(constraints: int, batches: int, states: int, particles: int) -> Pool:
