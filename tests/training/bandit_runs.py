@@ -1,6 +1,7 @@
-"""Runs of seconds on a toy, and what is compared of them."""
+"""Runs of seconds on a toy."""
 
-from safetensors.numpy import load_file
+import time
+
 from toys import Bandit
 
 import cvpo
@@ -26,11 +27,9 @@ def bandit(tmp_path, steps=80, **options):
     return cvpo.train(Bandit, steps=steps, **options)
 
 
-def untimed(metrics):
-    return [{k: v for k, v in line.items() if k != "wall_seconds" and not k.startswith("time/")} for line in metrics]
-
-
-def weights(path):
-    newest = max((path / "checkpoints").glob("epoch-*.safetensors"))
-    arrays = load_file(newest) | load_file(path / "policy" / "policy.safetensors")
-    return [arrays[name] for name in sorted(arrays)]
+def wait_for_epochs(process, directory, epochs=2):
+    """Until a run in a process of its own has written as many."""
+    metrics = directory / "metrics.jsonl"
+    while not metrics.exists() or metrics.read_text().count("\n") < epochs:
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        time.sleep(0.002)

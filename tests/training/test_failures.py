@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bandit_runs import TINY, bandit, weights
+from bandit_runs import TINY, bandit
+from saved_runs import arrays
 from toys import Bandit, Menu
 
 import cvpo
@@ -24,7 +25,7 @@ def test_a_learner_that_diverges_is_told_so_and_not_saved(tmp_path, env, algorit
     assert finished < 20  # the epoch that diverged is not among them, nor is its policy
     assert (tmp_path / "policy").exists() == (finished > 0)
     if finished:
-        assert all(np.isfinite(array).all() for array in weights(tmp_path))
+        assert all(np.isfinite(array).all() for array in arrays(tmp_path).values())
 
 
 def test_a_non_finite_reward_stops_the_run_with_its_epochs_saved(tmp_path):

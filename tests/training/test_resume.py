@@ -5,12 +5,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from bandit_runs import TINY, bandit, untimed, weights
+from bandit_runs import TINY, bandit, wait_for_epochs
+from saved_runs import assert_same_arrays, untimed
 from toys import Bandit
 
 import cvpo
@@ -21,9 +21,8 @@ from cvpo.runs.directory import RunDirectoryError, read_config, read_metrics
 def test_a_stopped_run_goes_on_bit_for_bit(tmp_path, whole):
     bandit(tmp_path, steps=40)
     parts = bandit(tmp_path, resume=True)
-    assert untimed(parts.metrics()) == untimed(whole.metrics())
-    for a, b in zip(weights(whole.path), weights(parts.path), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert untimed(parts.path) == untimed(whole.path)
+    assert_same_arrays(whole.path, parts.path)
 
 
 def test_a_run_killed_right_after_its_last_checkpoint_has_its_last_policy(tmp_path, monkeypatch, whole):
@@ -38,8 +37,7 @@ def test_a_run_killed_right_after_its_last_checkpoint_has_its_last_policy(tmp_pa
     with pytest.raises(SystemExit):
         bandit(tmp_path)
     resumed = bandit(tmp_path, resume=True)  # no epoch is left that would write anything
-    for a, b in zip(weights(whole.path), weights(resumed.path), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_same_arrays(whole.path, resumed.path)
 
 
 def test_kill_nine_and_resume_on_a_real_task(tmp_path):
@@ -52,18 +50,13 @@ def test_kill_nine_and_resume_on_a_real_task(tmp_path):
 
     subprocess.run(command(tmp_path / "whole"), check=True)
     process = subprocess.Popen(command(tmp_path / "killed"))
-    metrics = tmp_path / "killed" / "metrics.jsonl"
-    while not metrics.exists() or metrics.read_text().count("\n") < 2:
-        assert process.poll() is None, "the run ended before it could be killed"
-        time.sleep(0.002)
+    wait_for_epochs(process, tmp_path / "killed")
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert len(read_metrics(tmp_path / "killed")) < 4
     subprocess.run(command(None, "train", "--resume", str(tmp_path / "killed")), check=True)
-    whole, killed = (untimed(cvpo.Run(tmp_path / name).metrics()) for name in ("whole", "killed"))
-    assert killed == whole
-    for a, b in zip(weights(tmp_path / "whole"), weights(tmp_path / "killed"), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert untimed(tmp_path / "killed") == untimed(tmp_path / "whole")
+    assert_same_arrays(tmp_path / "whole", tmp_path / "killed")
 
 
 def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(tmp_path, whole):
@@ -72,7 +65,7 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(tmp_path, whol
     newest.write_bytes(newest.read_bytes()[:-10])
     with pytest.warns(UserWarning, match="epoch 2 is passed over"):
         resumed = bandit(tmp_path, steps=80, resume=True)
-    assert untimed(resumed.metrics()) == untimed(whole.metrics())
+    assert untimed(resumed.path) == untimed(whole.path)
 
 
 def test_an_extended_run_knows_for_how_long(tmp_path):

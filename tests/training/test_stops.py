@@ -4,10 +4,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
-from bandit_runs import TINY, bandit
+from bandit_runs import TINY, bandit, wait_for_epochs
 from toys import Bandit
 
 import cvpo
@@ -32,10 +31,7 @@ cvpo.train(Bandit, steps=10**9, cost_limit=3.0, run_dir={str(tmp_path / "run")!r
         text=True,
         start_new_session=True,
     )
-    metrics = tmp_path / "run" / "metrics.jsonl"
-    while not metrics.exists() or metrics.read_text().count("\n") < 2:
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.01)
+    wait_for_epochs(process, tmp_path / "run")
     os.killpg(process.pid, number)  # as a terminal's Ctrl-C, which reaches the environments' processes too
     out, err = process.communicate(timeout=60)
     if number == signal.SIGTERM:
