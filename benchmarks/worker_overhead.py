@@ -13,6 +13,8 @@ import math
 import os
 import statistics
 import time
+from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -25,32 +27,29 @@ from cvpo.envs.sources import EnvSource, remote
 HERE = Path(__file__).parent
 
 
-def seconds_per_step(source: EnvSource, copies: int, steps: int, **options: object) -> float:
-    """Median over blocks of 100 steps."""
-    with Environments(source, copies, **options) as environments:  # type: ignore[arg-type]
-        environments.reset(range(copies))
-        action = np.zeros((copies, environments.action_size), np.float32)
-        blocks = []
-        for _ in range(steps // 100):
-            began = time.perf_counter()
-            for _ in range(100):
-                environments.step(action)
-            blocks.append((time.perf_counter() - began) / 100)
-    return statistics.median(blocks)
-
-
-def gymnasium_seconds(make: partial[gym.Env], copies: int, steps: int) -> float:
-    environments = gym.vector.AsyncVectorEnv([make] * copies, context="spawn")
-    environments.reset(seed=0)
-    action = np.zeros(environments.action_space.shape, np.float32)
+def median_seconds(step: Callable[[], object], steps: int) -> float:
+    """Of a step, over blocks of 100."""
     blocks = []
     for _ in range(steps // 100):
         began = time.perf_counter()
         for _ in range(100):
-            environments.step(action)
+            step()
         blocks.append((time.perf_counter() - began) / 100)
-    environments.close()
     return statistics.median(blocks)
+
+
+def seconds_per_step(source: EnvSource, copies: int, steps: int, **options: object) -> float:
+    with Environments(source, copies, **options) as environments:  # type: ignore[arg-type]
+        environments.reset(range(copies))
+        action = np.zeros((copies, environments.action_size), np.float32)
+        return median_seconds(lambda: environments.step(action), steps)
+
+
+def gymnasium_seconds(make: partial[gym.Env], copies: int, steps: int) -> float:
+    with closing(gym.vector.AsyncVectorEnv([make] * copies, context="spawn")) as environments:
+        environments.reset(seed=0)
+        action = np.zeros(environments.action_space.shape, np.float32)
+        return median_seconds(lambda: environments.step(action), steps)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Search settings with Optuna, and end hopeless trials early. Needs: pip install "cvpo[optuna]"
+"""Search settings with Optuna, and end hopeless trials early. Needs, in a clone: pip install ".[optuna]"
 
 A trial's value is its reward, less a penalty for cost over the limit.
 """

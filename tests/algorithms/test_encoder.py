@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from saved_runs import untimed
 from toys import Gauge, Tracking
 
 import cvpo
@@ -146,14 +147,11 @@ def test_a_run_with_images_and_numbers_is_resumed_evaluated_and_exported(algorit
             env, algorithm, steps=steps, cost_limit=1.0, run_dir=path, quiet=True, config=config, **options
         )
 
-    def untimed(run):
-        return [{k: v for k, v in line.items() if not k.startswith(("time/", "wall"))} for line in run.metrics()]
-
     whole = train(tmp_path / "whole", 160)
     assert read_config(whole.path)["spec"]["images"] == [[12, 12, 1]] and "encoder/loss" in whole.metrics()[-1]
     train(tmp_path / "stopped", 80)
     resumed = train(tmp_path / "stopped", 160, resume=True)
-    assert untimed(resumed) == untimed(whole)
+    assert untimed(resumed.path) == untimed(whole.path)
     # a policy sees what the environment gives, one observation or a batch
     policy, made = whole.policy(), env()
     obs, _ = made.reset(seed=1)

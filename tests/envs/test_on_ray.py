@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from saved_runs import untimed
 from toys import Bandit
 from worker_envs import Trouble
 
@@ -50,12 +51,6 @@ def train(env, path, steps, **config):
     return cvpo.train(env, steps=steps, cost_limit=3.0, run_dir=path, quiet=True, config=TINY | config)
 
 
-def untimed(run):
-    return [
-        {key: value for key, value in line.items() if not key.startswith(("time/", "wall"))} for line in run.metrics()
-    ]
-
-
 class SlowBandit(Bandit):
     def step(self, action):
         time.sleep(0.02)
@@ -81,7 +76,7 @@ def test_a_lost_machine_is_replaced_and_the_run_is_the_undisturbed_one(cluster, 
         patch.setattr("cvpo.training.display.Display.message", lambda self, text: told.append(text))
         there = train(SlowBandit, tmp_path / "there", steps, envs_on_ray=cluster.address)
     assert killed.is_set() and any("lost at step" in text and "begun again" in text for text in told)
-    assert len(there.metrics()) == epochs and untimed(there) == untimed(undisturbed)
+    assert len(there.metrics()) == epochs and untimed(there.path) == untimed(undisturbed.path)
     # elsewhere, or without a cluster, it goes on as the same run
     config = read_config(there.path)["config"] | {"envs_on_ray": None}
     resumed = cvpo.train(

@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from saved_runs import untimed
 from toys import Bandit
 from worker_envs import Trouble
 
@@ -35,19 +36,12 @@ def train(env, path, steps=40, config=TINY, **options):
     return cvpo.train(env, steps=steps, cost_limit=3.0, run_dir=path, quiet=True, config=config, **options)
 
 
-def same(a, b):
-    keys = [key for key in a[-1] if not key.startswith(("time/", "wall"))]
-    return [[line[key] for key in keys if key in line] for line in a] == [
-        [line[key] for key in keys if key in line] for line in b
-    ]
-
-
 def test_copies_vector_environments_and_another_interpreter_train_alike(tmp_path):
-    here = train(Bandit, tmp_path / "here").metrics()
+    here = train(Bandit, tmp_path / "here")
     several = train(SyncVectorEnv([Bandit] * 2, autoreset_mode=AutoresetMode.SAME_STEP), tmp_path / "vector")
-    assert same(several.metrics(), here)
+    assert untimed(several.path) == untimed(here.path)
     there = train(cvpo.remote("toys:Bandit", python=sys.executable), tmp_path / "there")
-    assert same(there.metrics(), here)
+    assert untimed(there.path) == untimed(here.path)
     # a stopped run goes on with what it stored of its environment alone
     source = read_config(there.path)["source"]
     assert json.loads(source.removeprefix("remote:"))["env"] == "toys:Bandit"
@@ -71,7 +65,7 @@ def test_a_killed_worker_ends_the_run_with_its_finished_epochs_kept(tmp_path):
     killer = partial(Trouble, "kill", int(seeds[1]))
     with pytest.raises(WorkerDied, match=r"Trouble, environment 1 of 2, at step 3 of its epoch, was killed by SIGKILL"):
         train(killer, tmp_path / "killed", steps=40, config=config)
-    assert same(cvpo.Run(tmp_path / "killed").metrics(), cvpo.Run(tmp_path).metrics())
+    assert untimed(tmp_path / "killed") == untimed(tmp_path)
 
 
 def test_runs_of_two_environments_are_told_apart(tmp_path):

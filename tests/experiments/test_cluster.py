@@ -7,7 +7,8 @@ import sys
 
 import pytest
 from killing import gone, kill_when, parent_of, saved_epoch, started_by, wait_until, workers_in
-from tiny_runs import WORKER_PATH, tiny, untimed
+from saved_runs import untimed
+from tiny_runs import WORKER_PATH, tiny
 
 from cvpo.experiments import run_spec, sweep
 from cvpo.experiments.backends.ray_cluster import TOKEN, RayCluster

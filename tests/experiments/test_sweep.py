@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from killing import kill_when, saved_epoch, wait_until, workers_in
-from tiny_runs import EPOCH, SETTINGS, tiny, untimed
+from saved_runs import untimed
+from tiny_runs import EPOCH, SETTINGS, tiny
 
 import cvpo
 from cvpo.errors import UserError

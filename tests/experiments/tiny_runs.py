@@ -9,7 +9,6 @@ import gymnasium as gym
 from toys import Bandit
 
 from cvpo.experiments import RunSpec
-from cvpo.runs.directory import read_metrics
 
 WORKER_PATH = os.pathsep.join(map(str, Path(__file__).parents[:2]))  # where workers find this module and the toys
 EPOCH = 20  # steps: two environments with ten rounds each
@@ -61,11 +60,3 @@ gym.register("BrokenBandit-v0", BrokenBandit, max_episode_steps=10)
 def tiny(env="TinyBandit", seed=0, epochs=2, **options):
     options = {"algorithm": "ppo-lag", "cost_limit": (3.0,), "config": SETTINGS} | options
     return RunSpec(env=f"tiny_runs:{env}-v0", steps=epochs * EPOCH, seed=seed, **options)
-
-
-def untimed(directory: Path):
-    """The metrics of a run without what a clock says."""
-    return [
-        {key: value for key, value in line.items() if key != "wall_seconds" and not key.startswith("time/")}
-        for line in read_metrics(directory)
-    ]

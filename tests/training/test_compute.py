@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from saved_runs import untimed
 
 from cvpo.training import compute
 
@@ -44,11 +45,6 @@ def train(path, steps, algorithm="ppo-lag", cores="", extra=(), **environment):
     return done.stderr
 
 
-def metrics(path):
-    lines = (json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines())
-    return [{k: v for k, v in line.items() if k != "wall_seconds" and not k.startswith("time/")} for line in lines]
-
-
 def policy(path):
     return (path / "policy" / "policy.safetensors").read_bytes()
 
@@ -66,7 +62,7 @@ def test_a_run_resumed_with_another_number_of_cores_is_the_same_run(tmp_path):
         for name in ("whole", "parts", "other")
     ]
     assert threads == [1, 1, 2]
-    assert metrics(tmp_path / "parts") == metrics(tmp_path / "whole")
+    assert untimed(tmp_path / "parts") == untimed(tmp_path / "whole")
     assert policy(tmp_path / "parts") == policy(tmp_path / "whole")
     # or the test would say nothing: two threads round differently
     assert policy(tmp_path / "other") != policy(tmp_path / "whole")
@@ -100,7 +96,7 @@ def test_a_cached_program_computes_what_a_fresh_one_does(tmp_path):
         elif name != "off":
             assert programs == stored
     for name in ("cold", "warm", "mended"):
-        assert metrics(tmp_path / name) == metrics(tmp_path / "off")
+        assert untimed(tmp_path / name) == untimed(tmp_path / "off")
         assert policy(tmp_path / name) == policy(tmp_path / "off")
 
 

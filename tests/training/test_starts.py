@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from saved_runs import assert_same_arrays
 from toys import Bandit
 
 import cvpo
@@ -28,18 +28,6 @@ def source(tmp_path_factory):
     return train(tmp_path_factory.mktemp("source") / "run")
 
 
-def state(run):
-    newest = max((run.path / "checkpoints").glob("epoch-*.safetensors"))
-    return load_file(newest) | load_file(run.path / "policy" / "policy.safetensors")
-
-
-def assert_same(first, second):
-    ours, theirs = state(first), state(second)
-    assert ours.keys() == theirs.keys()
-    for name in ours:
-        np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
-
-
 def test_a_warm_start_acts_as_its_source_before_the_first_update(tmp_path, source):
     warm = train(tmp_path / "warm", steps=20, cost_limit=2.0, init_from=source.path, config={"update_ratio": 1e-9})
     ours, theirs = warm.policy().arrays, source.policy().arrays
@@ -52,7 +40,7 @@ def test_a_warm_start_acts_as_its_source_before_the_first_update(tmp_path, sourc
 def test_a_warm_start_takes_the_replay_too_and_resumes_bit_for_bit(tmp_path, source):
     whole = train(tmp_path / "whole", init_from=source.path, init_replay=True)
     train(tmp_path / "parts", steps=20, init_from=source.path, init_replay=True)
-    assert_same(train(tmp_path / "parts", resume=True), whole)
+    assert_same_arrays(train(tmp_path / "parts", resume=True).path, whole.path)
     assert (whole.path / "checkpoints" / "start.safetensors").exists()
 
 
@@ -64,7 +52,7 @@ def test_demonstrations_are_learned_from_first_and_resume_bit_for_bit(tmp_path, 
     whole = train(tmp_path / "whole", demonstrations=file)
     train(tmp_path / "parts", steps=20, demonstrations=file)
     file.unlink()  # a run has its own copy
-    assert_same(train(tmp_path / "parts", resume=True), whole)
+    assert_same_arrays(train(tmp_path / "parts", resume=True).path, whole.path)
 
 
 def test_episodes_of_a_policy_are_demonstrations(tmp_path, source):
@@ -107,6 +95,7 @@ def test_a_callback_sees_every_epoch_and_may_stop(tmp_path):
     run = train(tmp_path / "run", steps=200, on_epoch=stop_at_three)
     assert seen == [0, 1, 2] == [line["epoch"] for line in run.metrics()]
     # and goes on from there as if it had never stopped
-    assert_same(train(tmp_path / "run", steps=80, resume=True), train(tmp_path / "whole", steps=80))
+    resumed, whole = train(tmp_path / "run", steps=80, resume=True), train(tmp_path / "whole", steps=80)
+    assert_same_arrays(resumed.path, whole.path)
     with pytest.raises(UserError, match='returns "stop" or nothing, got True'):
         asks_to_stop(True)

@@ -19,7 +19,7 @@ def write_onnx(policy: Policy, path: Path) -> None:
         import onnx
         import onnxruntime
     except ImportError as error:
-        raise Unavailable(f"{error.name} is not installed; ONNX needs the extra: pip install 'cvpo[onnx]'") from error
+        raise Unavailable("ONNX needs an extra, cvpo[onnx]; in a clone: pip install '.[onnx]'") from error
     from cvpo.policies.export import probes, require_equal
 
     model = build(policy)

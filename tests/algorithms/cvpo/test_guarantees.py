@@ -15,7 +15,6 @@ from cvpo.algorithms.cvpo.guarantees import (
     one_step_robust,
     two_step_kl,
     two_step_robust,
-    worst_case_cost,
 )
 
 
@@ -26,17 +25,9 @@ def kl(mean_a, cov_a, mean_b, cov_b):
     return 0.5 * (np.trace(inverse @ cov_a) - len(step) + log_det + step @ inverse @ step)
 
 
-def test_worst_case_cost_by_hand():
-    # γ = 0.5, kl = 0.5: (0.5 + 1·0.5)·0.25 / 0.25
-    assert worst_case_cost(3.0, 0.5, 0.5, 0.25) == pytest.approx(4.0)
-    assert worst_case_cost(3.0, 0.0, 0.9, 0.2) == pytest.approx(3.0 + 0.2 / 0.1)
-
-
-def test_worst_case_cost_refuses_an_undiscounted_bound():
-    with pytest.raises(ValueError, match=r"gamma must be in \[0, 1\).*got 1"):
-        worst_case_cost(1.0, 0.1, 1.0, 1.0)
+def test_a_negative_threshold_is_refused():
     with pytest.raises(ValueError, match=r"kl must be >= 0, got -0\.1"):
-        worst_case_cost(1.0, -0.1, 0.9, 1.0)
+        two_step_kl(-0.1)
 
 
 @given(st.floats(1e-6, 300))

@@ -12,17 +12,6 @@ from cvpo.algorithms.cvpo.config import Config
 from cvpo.errors import BadValue
 
 
-def worst_case_cost(limit: float, kl: float, gamma: float, max_cost_advantage: float) -> float:
-    """Proposition 2: upper bound on the discounted cost after an M-step within `kl` of a policy that meets `limit`.
-
-    limit: discounted, ε₁; max_cost_advantage: δ, the largest |E_{a~new}[A_c(s, a)]| over states.
-    """
-    if not 0 <= gamma < 1:
-        raise BadValue(f"gamma must be in [0, 1) for a bound on the discounted cost, got {gamma}")
-    _require_non_negative(kl=kl, max_cost_advantage=max_cost_advantage)
-    return limit + ((1 - gamma) + math.sqrt(2 * kl) * gamma) * max_cost_advantage / (1 - gamma) ** 2
-
-
 def decoupled_kl(kl_mean: float, kl_scale: float) -> float:
     """Largest KL(old || new) of a Gaussian whose decoupled parts stay within their two thresholds.
 
