@@ -29,13 +29,13 @@ class Config(CriticConfig):
     cost_smoothing: float = setting(0.5, "cost control")
     """Weight of the newest epoch in the running mean of the measured cost."""
     proportional_gain: float = setting(0.5, "cost control")
-    """Cost reduction requested of the E-step for an error of 1, as a fraction of the largest reduction that the KL
-    bound allows. The error is (measured cost - target) / max(measured cost, limit)."""
+    """Weight w of the cost for an error of 1. The error is (measured cost - target) / max(measured cost, limit). The
+    E-step is asked for w / √(1 + w²) of the largest cost reduction that its KL bound allows."""
     integral_gain: float = setting(0.03, "cost control")
-    """What an epoch with an error of 1 adds to the requested fraction. Epochs below the target take it away again."""
-    max_reduction: float = setting(0.7, "cost control")
-    """Largest fraction that is requested, of all constraints together. The rest is left for the reward, which could not
-    be learned otherwise."""
+    """What an epoch with an error of 1 adds to the weight. Epochs below the target take it away again."""
+    max_reduction: float = setting(0.95, "cost control")
+    """Largest fraction that is requested, of all constraints together; below 1, so that the reward keeps a part of
+    every step."""
     limit_start: float = setting(1.0, "cost control")
     """Start with limits that are this many times as wide."""
     limit_decay: float = setting(0.9, "cost control")
@@ -63,9 +63,9 @@ class Config(CriticConfig):
     """Clip the policy's gradient to this norm. Default: not clipped."""
     kl_constraint: bool = setting(True, "policy")
     """Keep the policy inside the M-step's trust region; False is the paper's ablation."""
-    kl_mean: float = setting(0.005, "policy")
+    kl_mean: float = setting(0.002, "policy")
     """Trust region of the policy's mean (for discrete actions: of the whole policy), as a KL."""
-    kl_scale: float = setting(0.001, "policy")
+    kl_scale: float = setting(0.0002, "policy")
     """Trust region of the policy's covariance, as a KL."""
     dual_learning_rate: float = setting(0.05, "policy")
     """Learning rate of the multipliers that keep the policy inside its trust region; it acts on their logarithm."""
@@ -95,6 +95,8 @@ class Config(CriticConfig):
             "max_dual", "initial_scale", "min_scale", "max_reduction", "proportional_gain",
         )  # fmt: skip
         require_between(self, 0.0, 1.0, "safety_margin", "cost_smoothing", "limit_decay", "policy_polyak")
+        if self.max_reduction >= 1:
+            raise BadValue(f"max_reduction must be below 1, got {self.max_reduction}: no more is possible")
         if self.min_scale >= self.initial_scale:
             raise BadValue(f"min_scale must be below initial_scale = {self.initial_scale}, got {self.min_scale}")
         for name in ("max_gradient_norm", "max_dual_scale"):

@@ -4,18 +4,23 @@ For each of m constraints, once an epoch:
 
 1. measured cost = a running mean of the episodes' cost over a few epochs;
 2. error = how far it is above its target, as a fraction of the larger of cost and limit: between -1 and 1;
-3. requested fraction = proportional_gain · error + integral, at most max_reduction;
-4. the integral changes by integral_gain · error, but does not grow while the request is at its maximum;
-5. far below the target it is forgotten, by a part of itself in proportion to error².
+3. weight w of the cost = proportional_gain · error + integral;
+4. the integral changes by integral_gain · error, but does not grow while the request is at its maximum, and far below
+   the target it is forgotten, by a part of itself in proportion to error⁴;
+5. requested fraction = w / √(1 + w²), at most max_reduction.
 
 The fraction is one of the largest cost reduction that the E-step's KL bound allows, so that it can be met whatever the
-critics' scale is. The integral is what removes a steady offset: the cost answers to the request by changing at a rate,
-and a constant part of every request is needed to hold the cost against the pull of the reward. With the critic's signal
-there is no controller: the threshold is the paper's.
+critics' scale is. A step of fixed length that goes w times as far against the cost as along the reward covers
+w / √(1 + w²) of its length against the cost: equal shares at w = 1, and the reward keeps a part of every step however
+large w is. So a weight may grow for long where the cost does not fall, without stopping the search for reward.
+The integral is what removes a steady offset: the cost answers to the request by changing at a rate, and a constant part
+of every request is needed to hold the cost against the pull of the reward. With the critic's signal there is no
+controller: the threshold is the paper's.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -32,7 +37,7 @@ from cvpo.algorithms.shared.returns import threshold_factor
 
 # How much of the integral is forgotten in an epoch at an error of -1. Near the target, next to nothing is, so that rise
 # and fall have the same pace there, and the scatter of episodes leaves no offset.
-FORGETTING = 0.5
+FORGETTING = 1.0
 
 
 class CostControl(NamedTuple):
@@ -41,7 +46,7 @@ class CostControl(NamedTuple):
     measured_cost: Float[Array, " m"]  # running mean of the cost per episode, or the constraint's statistic
     recent: Float[Array, "k m"]  # costs of recent episodes, of which a quantile or CVaR is taken; NaN: none yet
     error: Float[Array, " m"]  # how far it is above its target
-    integral: Float[Array, " m"]  # what past errors add to the requested fraction
+    integral: Float[Array, " m"]  # what past errors add to the cost's weight
     epoch: Int[Array, ""]
 
 
@@ -74,10 +79,11 @@ def respond(config: Config, spec: Spec, control: CostControl, cost: Float[Array,
     smoothed = control.measured_cost + weight * (cost - control.measured_cost)
     measured = jnp.where(control.epoch == 1, cost, smoothed)
     error = relative_excess(measured, limits_now(config, spec, control), config.safety_margin)
-    saturated = config.proportional_gain * error + control.integral >= config.max_reduction
+    largest = max_weight(config)
+    saturated = config.proportional_gain * error + control.integral >= largest
     change = config.integral_gain * jnp.where(saturated, jnp.minimum(error, 0.0), error)
-    forgotten = FORGETTING * control.integral * jnp.minimum(error, 0.0) ** 2
-    integral = jnp.clip(control.integral + change - forgotten, 0.0, config.max_reduction)
+    forgotten = FORGETTING * control.integral * jnp.minimum(error, 0.0) ** 4
+    integral = jnp.clip(control.integral + change - forgotten, 0.0, largest)
     return control._replace(measured_cost=measured, error=error, integral=integral)
 
 
@@ -92,10 +98,16 @@ def requested_fraction(config: Config, control: CostControl) -> Float[Array, " m
     Several requests share the KL ball: independent costs lowered by fractions f of their largest reductions take
     √Σf² of it, so that this sum is what max_reduction bounds.
     """
-    wanted = jnp.minimum(config.proportional_gain * control.error + control.integral, config.max_reduction)
-    together = jnp.sqrt((jnp.maximum(wanted, 0.0) ** 2).sum())
-    shared = wanted * config.max_reduction / jnp.maximum(together, config.max_reduction)
-    return jnp.where(wanted > 0, shared, wanted)
+    weight = config.proportional_gain * control.error + control.integral
+    together = jnp.sqrt((jnp.maximum(weight, 0.0) ** 2).sum())
+    bounded = weight * jnp.minimum(1.0, max_weight(config) / jnp.maximum(together, 1e-30))
+    shared = bounded / jnp.sqrt(1 + jnp.minimum(together, max_weight(config)) ** 2)
+    return jnp.where(weight > 0, shared, weight / jnp.sqrt(1 + weight**2))
+
+
+def max_weight(config: Config) -> float:
+    """The weight of a cost at which max_reduction is requested."""
+    return config.max_reduction / math.sqrt(1 - config.max_reduction**2)
 
 
 def request(

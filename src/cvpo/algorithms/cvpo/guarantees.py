@@ -53,7 +53,7 @@ def describe(config: Config, spec: Spec) -> str:
     if config.cost_signal == "measured":
         request = f"cost control requests at most {config.max_reduction:.0%} of the cost reduction"
         allowed = f"that a KL of {config.kl_estep:g} allows"
-        if spec.num_costs == 1 and config.max_reduction <= 1:
+        if spec.num_costs == 1:
             return f"{request} {allowed}, so every E-step has a solution"
         return f"{request} {allowed}, over all costs together; an E-step may still fail if costs conflict"
     if not config.kl_constraint:
