@@ -17,7 +17,7 @@ class Config(CriticConfig):
     # Cost control: what the E-step is asked for.
     safety_margin: float = setting(0.25, "cost control")
     """How far below the limit to aim, as a fraction of it: the target is (1 - safety_margin) · limit. Single episodes
-    scatter around their mean, so some cost more than the target."""
+    scatter around their mean, so some cost more than the target. Not used with cost_signal critic."""
     cost_signal: Literal["critic", "measured"] = setting("measured", "cost control")
     """What the cost control responds to: the measured cost of recent episodes, or the cost critic's estimate over
     replayed states (the paper)."""
