@@ -100,8 +100,8 @@ def requested_fraction(config: Config, control: CostControl) -> Float[Array, " m
     """
     weight = config.proportional_gain * control.error + control.integral
     together = jnp.sqrt((jnp.maximum(weight, 0.0) ** 2).sum())
-    bounded = weight * jnp.minimum(1.0, max_weight(config) / jnp.maximum(together, 1e-30))
-    shared = bounded / jnp.sqrt(1 + jnp.minimum(together, max_weight(config)) ** 2)
+    length = jnp.minimum(together, max_weight(config))
+    shared = length / jnp.sqrt(1 + length**2) * weight / jnp.where(together > 0, together, 1.0)
     return jnp.where(weight > 0, shared, weight / jnp.sqrt(1 + weight**2))
 
 
