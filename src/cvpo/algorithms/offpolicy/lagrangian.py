@@ -39,11 +39,11 @@ class MultiplierConfig(CriticConfig):
     """Number of recent episodes that a quantile or CVaR is computed from."""
     safety_margin: float = setting(0.25, "cost control")
     """How far below the limit to aim, as a fraction of it: the target is (1 - safety_margin) · limit."""
-    multiplier_kp: float = setting(0.5, "cost control")
+    multiplier_kp: float = setting(0.15, "cost control")
     """Proportional gain. It acts on the error, (cost - target) / max(cost, limit)."""
-    multiplier_ki: float = setting(0.05, "cost control")
+    multiplier_ki: float = setting(0.015, "cost control")
     """Integral gain. Alone, it is the learning rate of a plain multiplier."""
-    multiplier_kd: float = setting(0.5, "cost control")
+    multiplier_kd: float = setting(0.15, "cost control")
     """Derivative gain. It acts on increases of the cost only."""
     multiplier_smoothing: float = setting(0.5, "cost control")
     """Weight of the past in the running mean of the cost that the proportional and derivative parts act on."""
