@@ -137,7 +137,7 @@ def test_the_policy_acts_alike_with_and_without_jax(images, numbers, algorithm):
     np.testing.assert_allclose(many[:5], expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("algorithm", ["cvpo", pytest.param("ppo-lag", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("algorithm", ["ppo-lag", pytest.param("cvpo", marks=pytest.mark.slow)])
 def test_a_run_with_images_and_numbers_is_resumed_evaluated_and_exported(algorithm, tmp_path):
     config = TINY | ({"batch_size": 16, "particles": 4} if algorithm == "cvpo" else {})
     env = partial(Gauge, in_parts=True)
