@@ -80,7 +80,7 @@ def respond(config: Config, spec: Spec, control: CostControl, cost: Float[Array,
     measured = jnp.where(control.epoch == 1, cost, smoothed)
     error = relative_excess(measured, limits_now(config, spec, control), config.safety_margin)
     largest = max_weight(config)
-    saturated = config.proportional_gain * error + control.integral >= largest
+    saturated = cost_weight(config, error, control.integral) >= largest
     change = config.integral_gain * jnp.where(saturated, jnp.minimum(error, 0.0), error)
     forgotten = FORGETTING * control.integral * jnp.minimum(error, 0.0) ** 4
     integral = jnp.clip(control.integral + change - forgotten, 0.0, largest)
@@ -98,15 +98,24 @@ def requested_fraction(config: Config, control: CostControl) -> Float[Array, " m
     Several requests share the KL ball: independent costs lowered by fractions f of their largest reductions take
     √Σf² of it, so that this sum is what max_reduction bounds.
     """
-    weight = config.proportional_gain * control.error + control.integral
+    weight = cost_weight(config, control.error, control.integral)
     together = jnp.sqrt((jnp.maximum(weight, 0.0) ** 2).sum())
-    length = jnp.minimum(together, max_weight(config))
-    shared = length / jnp.sqrt(1 + length**2) * weight / jnp.where(together > 0, together, 1.0)
-    return jnp.where(weight > 0, shared, weight / jnp.sqrt(1 + weight**2))
+    shared = part_of_step(jnp.minimum(together, max_weight(config))) * weight / jnp.where(together > 0, together, 1.0)
+    return jnp.where(weight > 0, shared, part_of_step(weight))
+
+
+def cost_weight(config: Config, error: Float[Array, " m"], integral: Float[Array, " m"]) -> Float[Array, " m"]:
+    """How much each cost counts against the reward."""
+    return config.proportional_gain * error + integral
+
+
+def part_of_step(weight: Float[Array, "*m"]) -> Float[Array, "*m"]:
+    """How much of a step's length goes against a cost of this weight."""
+    return weight / jnp.sqrt(1 + weight**2)
 
 
 def max_weight(config: Config) -> float:
-    """The weight of a cost at which max_reduction is requested."""
+    """The weight at which max_reduction is requested: the inverse of `part_of_step`."""
     return config.max_reduction / math.sqrt(1 - config.max_reduction**2)
 
 
