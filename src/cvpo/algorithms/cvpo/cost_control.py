@@ -5,8 +5,8 @@ For each of m constraints, once an epoch:
 1. measured cost = a running mean of the episodes' cost over a few epochs;
 2. error = how far it is above its target, as a fraction of the larger of cost and limit: between -1 and 1;
 3. weight w of the cost = proportional_gain · error + integral;
-4. the integral changes by integral_gain · error, but does not grow while the request is at its maximum, and far below
-   the target it is forgotten, by a part of itself in proportion to error⁴;
+4. the integral changes by integral_gain · error, less of it the larger the error is; it does not grow while the request
+   is at its maximum, and far below the target it is forgotten, by a part of itself in proportion to error⁴;
 5. requested fraction = w / √(1 + w²), at most max_reduction.
 
 The fraction is one of the largest cost reduction that the E-step's KL bound allows, so that it can be met whatever the
@@ -14,8 +14,9 @@ critics' scale is. A step of fixed length that goes w times as far against the c
 w / √(1 + w²) of its length against the cost: equal shares at w = 1, and the reward keeps a part of every step however
 large w is. So a weight may grow for long where the cost does not fall, without stopping the search for reward.
 The integral is what removes a steady offset: the cost answers to the request by changing at a rate, and a constant part
-of every request is needed to hold the cost against the pull of the reward. With the critic's signal there is no
-controller: the threshold is the paper's.
+of every request is needed to hold the cost against the pull of the reward. Far above the target, as in the first
+epochs, the proportional part acts almost alone: that the cost is high there says little of how much is needed later.
+With the critic's signal there is no controller: the threshold is the paper's.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from cvpo.algorithms.shared import recent_costs
 from cvpo.algorithms.shared.pid import relative_excess
 from cvpo.algorithms.shared.returns import threshold_factor
 
+# How much of an error of 1 is kept out of the integral. Not all of it: where the limit is 0, every error is 1.
+DAMPING = 0.9
 # How much of the integral is forgotten in an epoch at an error of -1. Near the target, next to nothing is, so that rise
 # and fall have the same pace there, and the scatter of episodes leaves no offset.
 FORGETTING = 1.0
@@ -81,7 +84,8 @@ def respond(config: Config, spec: Spec, control: CostControl, cost: Float[Array,
     error = relative_excess(measured, limits_now(config, spec, control), config.safety_margin)
     largest = max_weight(config)
     saturated = cost_weight(config, error, control.integral) >= largest
-    change = config.integral_gain * jnp.where(saturated, jnp.minimum(error, 0.0), error)
+    counted = error * (1 - DAMPING * jnp.abs(error))
+    change = config.integral_gain * jnp.where(saturated, jnp.minimum(counted, 0.0), counted)
     forgotten = FORGETTING * control.integral * jnp.minimum(error, 0.0) ** 4
     integral = jnp.clip(control.integral + change - forgotten, 0.0, largest)
     return control._replace(measured_cost=measured, error=error, integral=integral)
