@@ -79,6 +79,12 @@ def test_an_epoch_far_above_the_target_adds_less_than_one_near_it():
     assert 0 < far.integral[0] < near.integral[0]
 
 
+def test_no_integral_grows_while_several_costs_together_ask_for_the_maximum():
+    control = cost_control.start(CONFIG, 2)._replace(integral=jnp.array([2.2, 2.2]))
+    after = cost_control.respond(CONFIG, spec(LIMIT, LIMIT), control, jnp.array([12.0, 12.0]))
+    np.testing.assert_array_equal(after.integral, control.integral)
+
+
 def test_it_does_not_sleep():
     """After a long time far below the limit the first epoch above it is answered at once."""
     asked = fractions([0.0] * 100 + [30.0, 30.0], LIMIT)[:, 0]

@@ -183,7 +183,7 @@ def test_the_limit_decays_to_its_final_value():
         state = algorithm.observe(state, jax.tree.map(lambda x: x[0], data))
         _, metrics = update(state, batch, jax.random.key(2))
         seen.append(float(metrics.mean["estep/threshold"]) / threshold_factor(10, 0.99))
-    np.testing.assert_allclose(seen, [2.0, 1.5, 1.25], rtol=1e-5)
+    np.testing.assert_allclose(seen, [3.0, 2.0, 1.5], rtol=1e-5)
 
 
 def test_one_dual_is_solved_for_as_many_updates_as_it_has_batches():

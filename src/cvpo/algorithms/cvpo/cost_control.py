@@ -83,7 +83,7 @@ def respond(config: Config, spec: Spec, control: CostControl, cost: Float[Array,
     measured = jnp.where(control.epoch == 1, cost, smoothed)
     error = relative_excess(measured, limits_now(config, spec, control), config.safety_margin)
     largest = max_weight(config)
-    saturated = cost_weight(config, error, control.integral) >= largest
+    saturated = together(cost_weight(config, error, control.integral)) >= largest
     counted = error * (1 - DAMPING * jnp.abs(error))
     change = config.integral_gain * jnp.where(saturated, jnp.minimum(counted, 0.0), counted)
     forgotten = FORGETTING * control.integral * jnp.minimum(error, 0.0) ** 4
@@ -93,7 +93,8 @@ def respond(config: Config, spec: Spec, control: CostControl, cost: Float[Array,
 
 def limits_now(config: Config, spec: Spec, control: CostControl) -> Float[Array, " m"]:
     """The cost limits in this epoch: wider at first if `limit_start` says so."""
-    return jnp.array(spec.cost_limits) * (1 + (config.limit_start - 1) * config.limit_decay**control.epoch)
+    later = jnp.maximum(control.epoch - 1, 0)  # epochs since the first
+    return jnp.array(spec.cost_limits) * (1 + (config.limit_start - 1) * config.limit_decay**later)
 
 
 def requested_fraction(config: Config, control: CostControl) -> Float[Array, " m"]:
@@ -103,14 +104,19 @@ def requested_fraction(config: Config, control: CostControl) -> Float[Array, " m
     √Σf² of it, so that this sum is what max_reduction bounds.
     """
     weight = cost_weight(config, control.error, control.integral)
-    together = jnp.sqrt((jnp.maximum(weight, 0.0) ** 2).sum())
-    shared = part_of_step(jnp.minimum(together, max_weight(config))) * weight / jnp.where(together > 0, together, 1.0)
+    total = together(weight)
+    shared = part_of_step(jnp.minimum(total, max_weight(config))) * weight / jnp.where(total > 0, total, 1.0)
     return jnp.where(weight > 0, shared, part_of_step(weight))
 
 
 def cost_weight(config: Config, error: Float[Array, " m"], integral: Float[Array, " m"]) -> Float[Array, " m"]:
     """How much each cost counts against the reward."""
     return config.proportional_gain * error + integral
+
+
+def together(weight: Float[Array, " m"]) -> Float[Array, ""]:
+    """How much the costs that must fall count against the reward, all of them."""
+    return jnp.sqrt((jnp.maximum(weight, 0.0) ** 2).sum())
 
 
 def part_of_step(weight: Float[Array, "*m"]) -> Float[Array, "*m"]:
