@@ -10,7 +10,7 @@ import pytest
 from toys import Desk
 
 import cvpo
-from cvpo.algorithms.shared.distributions import Choices, categorical_kl, draw_each, log_softmax_each, pick_each
+from cvpo.algorithms.shared.distributions import Choices, choices_kl, draw_each, log_softmax_each, pick_each
 from cvpo.envs.adapter import Environments
 from cvpo.errors import BadValue
 
@@ -33,7 +33,7 @@ def test_the_density_entropy_and_divergence_are_those_of_the_joint_distribution(
     assert joint_old.sum() == pytest.approx(1.0, abs=1e-5)
     assert old.entropy() == pytest.approx(-float((joint_old * jnp.log(joint_old)).sum()), rel=1e-5)
     divergence = float((joint_old * jnp.log(joint_old / joint_new)).sum())
-    assert categorical_kl(old, new) == pytest.approx(divergence, rel=1e-4)
+    assert choices_kl(old, new) == pytest.approx(divergence, rel=1e-4)
 
 
 def test_draws_have_the_probabilities_and_the_pick_is_the_most_likely():

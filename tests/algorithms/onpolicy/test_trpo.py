@@ -17,10 +17,12 @@ from cvpo.algorithms.onpolicy.policy import make_policy
 KEY = jax.random.key(0)
 
 
-@pytest.mark.parametrize("discrete", [False, True])
-def test_the_natural_gradient_solves_with_the_explicit_fisher_matrix(discrete):
+@pytest.mark.parametrize(
+    "task", [Spec(2, 3, False, (), 10), Spec(2, 3, True, (), 10), Spec(2, 5, False, (), 10, choices=(3, 2))]
+)
+def test_the_natural_gradient_solves_with_the_explicit_fisher_matrix(task):
     config = trpo.Config(hidden=(4,), cg_iterations=100, cg_damping=0.05)
-    policy = make_policy(config, Spec(2, 3, discrete, (), 10))
+    policy = make_policy(config, task)
     obs, advantages = jax.random.normal(KEY, (64, 2)), jax.random.normal(KEY, (2, 64))
 
     @jax.jit

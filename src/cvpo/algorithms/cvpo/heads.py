@@ -18,6 +18,7 @@ from cvpo.algorithms.shared.distributions import (
     Choices,
     Gaussian,
     categorical_kl,
+    choices_kl,
     draw_each,
     gaussian_kl_mean,
     gaussian_kl_scale,
@@ -149,7 +150,7 @@ def choices_head(spec: Spec, hidden: Sequence[int]) -> Head:
         candidates=candidates,
         log_prob=lambda params, obs, action: distribution(params, obs).log_prob(action),
         log_probs=log_probs,
-        kls=lambda old, new: categorical_kl(old, new).mean()[None],
+        kls=lambda old, new: choices_kl(old, new).mean()[None],
         entropy=lambda policy: policy.entropy(),
         portable=lambda params: portable.choices_policy(params, spec.choices),
     )

@@ -17,6 +17,7 @@ from cvpo.algorithms.shared.distributions import (
     Choices,
     Gaussian,
     categorical_kl,
+    choices_kl,
     draw_each,
     gaussian_kl,
     pick_each,
@@ -118,5 +119,5 @@ def make_policy(config: PolicyConfig, spec: Spec) -> StochasticPolicy:
             action = policy.mean if key is None else policy.sample(key, 1)[..., 0, :]
         return action, log_prob(policy, action)
 
-    kl = categorical_kl if spec.discrete or spec.choices else gaussian_kl
+    kl = choices_kl if spec.choices else categorical_kl if spec.discrete else gaussian_kl
     return StochasticPolicy(init, distribution, act, log_prob, kl, portable)

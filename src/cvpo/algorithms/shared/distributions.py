@@ -148,10 +148,20 @@ def gaussian_kl_scale(old: Gaussian, new: Gaussian) -> Float[Array, "*B"]:
     return 0.5 * (excess**2).sum((-2, -1)) + (growth - jnp.log1p(growth)).sum(-1)
 
 
-def categorical_kl(old: Categorical | Choices, new: Categorical | Choices) -> Float[Array, "*B"]:
-    """KL(old || new) [...]; of several choices the sum, as they are independent."""
+def categorical_kl(old: Categorical, new: Categorical) -> Float[Array, "*B"]:
+    """KL(old || new) [...]."""
     log_old = old.log_probs
     return (jnp.exp(log_old) * (log_old - new.log_probs)).sum(-1)
+
+
+def choices_kl(old: Choices, new: Choices) -> Float[Array, "*B"]:
+    """KL(old || new) [...], the sum over the choices, as they are independent.
+
+    The probabilities' difference sums to zero. With it the minimum is at new = old also if log probabilities are free
+    variables, as the Fisher matrix needs: without it the divergence is linear in them and has no curvature.
+    """
+    p_old = jnp.exp(old.log_probs)
+    return (p_old * (old.log_probs - new.log_probs) + jnp.exp(new.log_probs) - p_old).sum(-1)
 
 
 def _half_square(centre: Gaussian, other: Gaussian) -> Float[Array, "*B"]:
