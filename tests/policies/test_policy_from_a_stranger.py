@@ -7,6 +7,7 @@ import pytest
 
 import cvpo
 from cvpo.errors import UserError
+from cvpo.policies.export import export
 from cvpo.runs.array_file import read_arrays, write_arrays
 
 
@@ -78,6 +79,16 @@ def test_what_cannot_act_is_refused_with_its_reason(made, tmp_path, case):
         cvpo.load(tmp_path / "stranger.safetensors")
     assert "stranger.safetensors" in str(caught.value)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_a_name_puts_no_code_into_the_c_header(made, tmp_path):
+    policy = cvpo.load(made("cvpo").run)
+    for key in ("algorithm", "environment"):
+        policy.trained[key] = "x */ static int owned = 1; /* \\\n#define policy evil ??/ ü"
+    text = export(policy, tmp_path / "policy.h", "c").read_text()
+    comment, _, code = text.partition("*/")
+    assert comment.count("/*") == 1 and comment.count("\n") == 2 and comment.isascii()
+    assert code.startswith("\n#ifndef CVPO_POLICY_H\n") and "owned" not in code
 
 
 def test_trying_it_out_leaves_no_trace(made):

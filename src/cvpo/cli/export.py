@@ -14,7 +14,7 @@ def export(
     output: Annotated[Path | None, optional("PATH", "in RUN/export")] = None,
     which: WhichPolicy = "newest",
 ) -> None:
-    """Write a trained policy in a form that runs without cvpo, and check that it acts the same.
+    """Write a trained policy in a form that runs without cvpo. All but C is checked to act the same.
 
     Args:
         run: A run directory.

@@ -1,7 +1,8 @@
 """`export`: a policy for the robot, as NumPy-only Python, as a C header or as an ONNX file.
 
 Each takes a flat float32 observation and gives the most likely action in the environment's own units: scaling of the
-observation, squashing, clipping and units are inside. Each is checked against the policy before it is said to be done.
+observation, squashing, clipping and units are inside. Python and ONNX are checked against the policy before they are
+said to be done; a C header is not, as that would need a compiler.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ policy.json describes the policy, weights.npz holds its arrays.
 def export(
     policy: Policy | str | Path, output: str | Path | None = None, format: Format = "numpy", which: Which = "newest"
 ) -> Path:
-    """Write a policy in a form that runs without cvpo, check that it acts the same, and return its path.
+    """Write a policy in a form that runs without cvpo and return its path; all but C is checked to act the same.
 
     Args:
         policy: a loaded policy, or the path of a run.

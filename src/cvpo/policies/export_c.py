@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,9 @@ def header(policy: Policy) -> str:
     layers = [name.split("/")[1] for name in sorted(hidden, key=lambda n: int(n.split("/")[1][6:]))] + [head]
     widths = [size] + [arrays[f"actor/{layer}/bias"].size for layer in layers]
     outputs = 1 if kind == "categorical" else widths[-1]
-    trained = description["trained"]
+    algorithm, environment = (_in_comment(description["trained"][name]) for name in ("algorithm", "environment"))
     text = [
-        f"/* A {kind} policy of {trained['algorithm']}, trained on {trained['environment']}; written by cvpo export.",
+        f"/* A {kind} policy of {algorithm}, trained on {environment}; written by cvpo export.",
         f"   policy(observation, action): {size} numbers in, {outputs} out, in the environment's own units",
         "   (the most likely action; the choice as a number if actions are discrete). Link with -lm. */",
         "#ifndef CVPO_POLICY_H",
@@ -104,6 +105,11 @@ def _units(values: str, count: int, bounded: bool) -> list[str]:
         "        action[i] = x > policy_action_high[i] ? policy_action_high[i] : x;",
         "    }",
     ]
+
+
+def _in_comment(text: str) -> str:
+    """A name of the policy file, which may be anybody's: without what could end the comment and begin code."""
+    return re.sub(r"[^\w /.,:()=+-]", "_", text, flags=re.ASCII)
 
 
 def _array(name: str, values: np.ndarray) -> str:
