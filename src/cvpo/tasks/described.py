@@ -116,6 +116,8 @@ def _objects(kind: str, fields: Any, robot: str) -> Objects:
     if objects.cost and not KINDS[kind].costs:
         costly = ", ".join(name for name, other in KINDS.items() if other.costs)
         raise BadValue(f"{kind}.cost must be left out: it cannot cost; what can is {costly}")
+    if objects.rigid and kind != "gremlins":
+        raise BadValue(f"{kind}.rigid must be left out or false: only gremlins can be rigid")
     return objects
 
 
