@@ -62,6 +62,11 @@ def test_a_module_that_the_user_names_or_trusts_is_imported(run, capsys, consent
     assert (run / "ran").exists()
 
 
+def test_a_trusted_run_is_recorded(run):
+    cli.main(["record", ".", "--output", "steps.npz", "--episodes", "1", "--trust"])
+    assert (run / "ran").exists() and (run / "steps.npz").exists()
+
+
 def test_a_trusted_run_goes_on(run):
     cli.main(["train", "--resume", ".", "--steps", "40", "--quiet", "--trust"])
     assert (run / "ran").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cvpo.cli.options import OtherEnv, RunPath, Switch, WhichPolicy, optional
+from cvpo.cli.options import OtherEnv, RunPath, Switch, Trust, WhichPolicy, optional
 
 
 def record(
@@ -17,6 +17,7 @@ def record(
     which: WhichPolicy = "newest",
     stochastic: Switch = False,
     replay: Switch = False,
+    trust: Trust = False,
 ) -> None:
     """Write the steps of a policy or of a run's replay to a file that another run can start from.
 
@@ -41,6 +42,7 @@ def record(
 
         with waiting(f"{episodes} episodes") as progress:
             path = record_episodes(
-                run, output, env, episodes, seed, deterministic=not stochastic, which=which, progress=progress
-            )
+                run, output, env, episodes, seed, deterministic=not stochastic, which=which, trust=trust,
+                progress=progress,
+            )  # fmt: skip
         print(path)

@@ -62,13 +62,14 @@ def record_episodes(
     *,
     deterministic: bool = True,
     which: Which = "newest",
+    trust: bool = False,
     progress: Progress = lambda fraction: None,
 ) -> Path:
-    """Whole episodes of a policy, one after the other, as demonstrations."""
+    """Whole episodes of a policy, one after the other, as demonstrations; the arguments are those of `evaluate`."""
     policy = run if isinstance(run, Policy) else load(run, which)
     policy.seed(seed)
     moments: list[Moment] = []
-    with open_environments(policy, env, episodes) as environments:
+    with open_environments(policy, env, episodes, trust=trust) as environments:
         ran = run_episodes(policy, environments, episode_seeds(seed, episodes), deterministic, progress, moments.append)
     by_batch: dict[int, list[Moment]] = {}
     for moment in moments:
