@@ -72,6 +72,22 @@ def test_more_episodes_than_environments_are_evaluated_in_rounds(mode):
     np.testing.assert_array_equal(costs[:, 0], reward / 2)
 
 
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_parts_of_a_cost_are_numbers(mode):
+    class Tells(Walk):
+        def step(self, action):
+            *values, info = super().step(action)
+            no_parts = {"cost_reason": "speed", "cost_each": np.ones(2), "cost_by": {"a": 1}}
+            return *values, info | no_parts | {"cost_half": info["cost"] / 2}
+
+    with Environments(SyncVectorEnv([Tells] * 3, autoreset_mode=mode), 3, episode_length=9) as environments:
+        environments.reset([0, 1, 2])
+        for _ in range(3):  # the first environment ends with the last of these
+            step = environments.step(np.zeros((3, 1)))
+    assert list(step.parts) == ["cost_half"]
+    np.testing.assert_array_equal(step.parts["cost_half"], step.costs[:, 0] / 2)
+
+
 def test_a_vector_environment_that_was_handed_in_stays_open():
     env = vector(AutoresetMode.SAME_STEP)
     with Environments(env, 99, episode_length=9) as environments:

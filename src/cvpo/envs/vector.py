@@ -131,11 +131,24 @@ class VectorCopies:
         return costs
 
     def _parts(self, infos: dict[str, Any], ended: np.ndarray) -> dict[str, np.ndarray]:
-        final = infos.get("final_info", {})
-        zeros, parts = np.zeros(self.count), {}
-        for name in sorted(filter(is_part, {*infos, *final})):
-            parts[name] = np.where(ended, final.get(name, zeros), infos.get(name, zeros)) if final else infos[name]
-        return parts
+        now, final = self._part_numbers(infos), self._part_numbers(infos.get("final_info", {}))
+        if not infos.get("final_info"):
+            return now
+        zeros = np.zeros(self.count)
+        return {name: np.where(ended, final.get(name, zeros), now.get(name, zeros)) for name in sorted({*now, *final})}
+
+    def _part_numbers(self, infos: dict[str, Any]) -> dict[str, np.ndarray]:
+        """[N] each: as `cost_parts` has it, numbers only; a text or a list is no part of a cost."""
+        return {
+            name: np.asarray(infos[name]) for name in sorted(filter(is_part, infos)) if self._is_numbers(infos[name])
+        }
+
+    def _is_numbers(self, values: Any) -> bool:
+        try:
+            array = np.asarray(values)
+        except (TypeError, ValueError):  # lists of different lengths
+            return False
+        return array.shape == (self.count,) and array.dtype.kind in "biuf"
 
     def _numbers(self, what: str, values: Any) -> np.ndarray:
         try:
