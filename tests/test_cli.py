@@ -1,6 +1,7 @@
 """The command as a user types it."""
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from cvpo import cli
 from cvpo.algorithms.config import GROUPS
 from cvpo.cli.app import COMMANDS
 from cvpo.presets import make_config
+from cvpo.runs.strict_json import to_json
 from cvpo.tasks import TASKS
 
 TINY = "--envs 2 --hidden 8 --batch-size 16 --particles 4 --eval-episodes 1 --update-ratio 0.02"
@@ -207,10 +209,12 @@ def test_a_file_of_settings_and_flags_over_it(tmp_path, trained):
 
 def test_the_config_of_a_run_is_a_file_of_settings(tmp_path, trained, capsys):
     file = tmp_path / "config.json"
-    file.write_text(json.dumps({"algorithm": "ppo-lag", "steps": 5, "config": {"gamma": 0.5, "hidden": [7, 7]}}))
+    settings = {"gamma": 0.5, "hidden": [7, 7], "kl_stop": math.inf}
+    file.write_text(to_json({"algorithm": "ppo-lag", "steps": 5, "config": settings}))
     arguments = ["train", "Car-Goal", "--steps", "9", "--config-file", str(file)]
     cli.main([*arguments, "--algorithm", "ppo-lag"])
-    assert (trained[0]["config"].gamma, trained[0]["config"].hidden, trained[0]["steps"]) == (0.5, (7, 7), 9)
+    config = trained[0]["config"]
+    assert (config.gamma, config.hidden, config.kl_stop, trained[0]["steps"]) == (0.5, (7, 7), math.inf, 9)
     status, text = refused(capsys, *arguments)
     assert status == 1 and "holds settings of ppo-lag, not of cvpo; add --algorithm ppo-lag" in text
 
