@@ -113,6 +113,12 @@ def test_variants_stand_in_the_order_of_their_numbers(runs):
     assert study_of(runs).methods == [f"CVPO (batch_size={size})" for size in (16, 128, 1000)]
 
 
+def test_what_only_looks_like_a_number_stops_no_report(runs):
+    for number, text in enumerate(["1.2.3", ".", "1e"]):
+        write_run(runs / str(number), [1.0], [0.0], config={"label": text})
+    assert set(study_of(runs).methods) == {"CVPO (label=1.2.3)", "CVPO (label=.)", "CVPO (label=1e)"}
+
+
 def test_words_for_settings(runs):
     for number, config in enumerate([{"hidden": [64, 64], "per_state": True}, {"hidden": [256], "per_state": True}]):
         write_run(runs / f"hidden-{number}", [1.0], [0.0], config=config)

@@ -39,7 +39,7 @@ def method_order(runs: Sequence[RunRecord], names: Sequence[str]) -> list[str]:
     def rank(name: str) -> tuple[Any, ...]:
         algorithm = runs[names.index(name)].algorithm.replace("_", "-")
         place = _PAPER_ORDER.index(algorithm) if algorithm in _PAPER_ORDER else len(_PAPER_ORDER)
-        numbers = [float(number) for number in re.findall(r"=(-?[\d.]+(?:e[-+]?\d+)?)", name)]  # 16 before 128
+        numbers = [float(number) for number in re.findall(r"=(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)", name)]  # 16 before 128
         return place, algorithm, "(" in name, numbers, name
 
     return sorted(set(names), key=rank)
