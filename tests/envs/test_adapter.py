@@ -83,6 +83,13 @@ def test_actions_reach_asymmetric_bounds_and_are_clipped():
         np.testing.assert_allclose(NativeActions(envs.action)(np.array([[1.0, -1.0]])), [[10.0, -4.0]])
 
 
+def test_rounding_takes_no_action_beyond_the_bounds():
+    space = gym.spaces.Box(-0.1, 0.2, (1,), np.float64)
+    assert -0.1 + (0.2 + 0.1) > 0.2
+    with environments(action_space=space) as envs:
+        assert space.contains(NativeActions(envs.action)(np.array([[1.0]], np.float32))[0])
+
+
 def test_discrete_actions_start_where_their_space_does():
     with environments(action_space=gym.spaces.Discrete(3, start=5)) as envs:
         assert envs.discrete and envs.action_size == 3

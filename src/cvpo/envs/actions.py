@@ -33,7 +33,7 @@ class NativeActions:
 
 def rescale(action: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Actions in [-1, 1], clipped to it, on [low, high]."""
-    return low + (np.clip(action, -1.0, 1.0) + 1.0) * 0.5 * (high - low)
+    return np.minimum(low + (np.clip(action, -1.0, 1.0) + 1.0) * 0.5 * (high - low), high)  # rounding may go beyond
 
 
 def from_native(spec: ActionSpec, action: np.ndarray) -> np.ndarray:
