@@ -41,7 +41,7 @@ def test_statistics_of_ten():
 
 
 @pytest.mark.parametrize(
-    "text", ["quantile=1.5", "quantile=0", "quantile", "cvar=x", "median", "mean=0.5", "quantile=nan"]
+    "text", ["quantile=1.5", "quantile=0", "quantile", "cvar=x", "median", "mean=0.5", "mean=", "quantile=nan"]
 )
 def test_bad_constraints_are_refused(text):
     with pytest.raises(BadValue, match="constraint must be mean, quantile=Q or cvar=Q with Q between 0 and 1"):

@@ -20,9 +20,9 @@ class Constraint(NamedTuple):
 
 def parse_constraint(text: str) -> Constraint:
     """`mean`, `quantile=0.9` (nine of ten episodes within the limit) or `cvar=0.9` (the mean of the worst tenth is)."""
-    kind, _, argument = text.partition("=")
-    if kind == "mean" and not argument:
+    if text == "mean":
         return Constraint("mean")
+    kind, _, argument = text.partition("=")
     try:
         q = float(argument)
     except ValueError:
