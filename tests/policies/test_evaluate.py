@@ -164,6 +164,22 @@ def test_bad_options_are_refused(run, options, message):
         cvpo.evaluate(run, timed(), **options)
 
 
+def test_a_negative_cost_is_refused_as_such(run):
+    class Refunds(Meter):
+        def step(self, action):
+            *values, info = super().step(action)
+            return *values, info | {"cost": -1.0}
+
+    with pytest.raises(UserError, match=r"an episode cost -\d+, and what max_step_cost bounds are costs >= 0"):
+        cvpo.evaluate(run, timed(Refunds), episodes=3)
+
+
+@pytest.mark.parametrize("env", [timed(), "Pendulum-v1"])
+def test_a_view_is_for_built_in_tasks(run, tmp_path, env):
+    with pytest.raises(UserError, match=r"view is for built-in tasks.* leave it out, got '3d'"):
+        cvpo.render(run, tmp_path / "film.gif", env=env, view="3d")
+
+
 def test_an_environment_without_pictures_cannot_be_filmed(run, tmp_path):
     with pytest.raises(UserError, match="cannot be filmed: it has no pictures"):
         cvpo.render(run, tmp_path / "film.gif", env=timed())

@@ -158,7 +158,12 @@ def _run(
         ran = run_episodes(policy, environments, episode_seeds(seed, episodes), deterministic, progress)
         step_cost = environments.max_step_cost if max_step_cost is None else max_step_cost
         largest = None if step_cost is None else step_cost * environments.episode_length
-    if largest is not None and not (ran.costs.min() >= 0 and ran.costs.max() <= largest):
+    if largest is not None and ran.costs.min() < 0:
+        raise BadValue(
+            f"an episode cost {ran.costs.min():g}, and what max_step_cost bounds are costs >= 0; leave it out, in the "
+            "environment too"
+        )
+    if largest is not None and not ran.costs.max() <= largest:
         raise BadValue(
             f"an episode cost {ran.costs.max():g}, where {environments.episode_length} steps of at most {step_cost:g} "
             f"cannot cost more than {largest:g}; give a max_step_cost that holds"

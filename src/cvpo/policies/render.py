@@ -45,9 +45,11 @@ def render(
         trust: import the module that the policy's own environment needs; without it such a policy needs `env`.
     """
     policy, seed = load(run, which), whole_number("seed", seed, 0, LARGEST)
+    source = env if env is not None else policy.trained_on(trust)
+    if view is not None and find_task(source) is None:
+        raise BadValue(f"view is for built-in tasks, which this environment is not; leave it out, got {view!r}")
     output = Path(output) if output is not None else Path(run) / VIDEOS / "episode.mp4"
     output.parent.mkdir(parents=True, exist_ok=True)
-    source = env if env is not None else policy.trained_on(trust)
     options = _shown_limit(policy, source) | ({"view": view} if view is not None else {})
     game: gym.Env = make_plain(source, render=True, **options)
     length = policy.trained["episode_length"]
