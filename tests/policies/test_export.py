@@ -12,6 +12,7 @@ from policies.made_policies import EVERY_POLICY, make_policy
 import cvpo
 from cvpo.errors import UserError
 from cvpo.policies.export import export, probes, require_equal
+from cvpo.policies.policy import Policy
 
 
 def worst(policy, found, observations):
@@ -79,6 +80,15 @@ assert not unwanted, unwanted
     code = f"import sys; sys.path.insert(0, {str(folder)!r}); exec({script!r})"
     subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, check=True)
     np.testing.assert_array_equal(np.load(tmp_path / "actions.npy"), policy(observations))
+
+
+@pytest.mark.parametrize("format", ["numpy", "onnx"])
+def test_an_action_that_is_always_the_same_is_exported(made, tmp_path, format):
+    if format == "onnx":
+        pytest.importorskip("onnxruntime")
+    policy = cvpo.load(made("cvpo").run)
+    policy.description["action"]["high"][1] = policy.description["action"]["low"][1]
+    assert export(Policy(policy.description, policy.arrays), tmp_path / "policy", format).exists()
 
 
 def test_a_wrong_export_is_refused(made, tmp_path):
