@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from cvpo.algorithms.constraint import measured_cost
+
 
 class Interval(NamedTuple):
     low: float
@@ -91,11 +93,7 @@ def share_lower_bound(successes: int, trials: int, level: float) -> float:
 
 def cvar(x: np.ndarray, q: float) -> float:
     """The mean of the worst share 1 - q of the values (conditional value at risk); a part of one counts in part."""
-    worst = np.sort(x)[::-1]
-    count = round((1 - q) * len(x), 9)
-    whole = int(count)
-    total = worst[:whole].sum() + (count - whole) * (worst[whole] if whole < len(x) else 0.0)
-    return float(total / count)
+    return float(measured_cost(f"cvar={q}", x[:, None])[0])
 
 
 def cvar_upper_bound(x: np.ndarray, q: float, largest: float, level: float) -> float:
