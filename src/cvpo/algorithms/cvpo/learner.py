@@ -74,11 +74,12 @@ def make(config: Config, spec: Spec) -> Algorithm:
         obs = learned_steps(config, batch).obs
         candidates = draw_candidates(config, head, critics, critic_state.target, state.target_actor, obs, candidate_key)
         compared = centred(candidates) if config.cost_signal == "measured" else candidates
-        pool = pools.add(state.pool, compared)
         if config.per_state:
+            pool = state.pool  # stays empty: every state has a dual of its own
             solved = solve(state.cost_control, critic_state.units, compared.values, None)
             weights = solved.estep.weights
         else:
+            pool = pools.add(state.pool, compared)
             # Multipliers move little from one update to the next.
             last = state.solved.estep
             warm_start = (last.eta, last.multipliers)
