@@ -19,6 +19,11 @@ def drive_to(world, target, env=0):
     return 0.006 * np.array([ahead - turn, ahead + turn])
 
 
+def hazards(world):
+    """[N, hazards, 2] where they are."""
+    return world.objects[:, world.task.slice_of("hazards")]
+
+
 def place(env, x, y, heading, index=0):
     """Put the robot of a vector environment's Goal or Button world somewhere, at rest."""
     world = env.world

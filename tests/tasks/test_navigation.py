@@ -1,7 +1,7 @@
 import mujoco
 import numpy as np
 import pytest
-from driving import drive_to, place
+from driving import drive_to, hazards, place
 
 from cvpo.tasks import arena
 from cvpo.tasks.arena import load, navigation_model
@@ -89,10 +89,10 @@ def violate(env, kind, target, steps=300):
 def test_driving_into_a_hazard_costs_within_its_radius(task):
     env = make(task)
     world = env.world
-    hazard = world.hazards[0, 2].copy()
+    hazard = hazards(world)[0, 2].copy()
     violate(env, "cost_hazard", lambda: hazard)
     x, y, _ = world.pose(0)
-    assert np.hypot(*(world.hazards[0] - (x, y)).T).min() <= world.task.of("hazards").size
+    assert np.hypot(*(hazards(world)[0] - (x, y)).T).min() <= world.task.of("hazards").size
 
 
 @pytest.mark.parametrize("task", TASK_NAMES)
@@ -245,7 +245,7 @@ def test_random_places_overlap_nowhere_and_cost_nothing_at_the_start(task, optio
             assert (starts == layout.start[:2]).all()
         assert (np.ptp(world.buttons, axis=0) > 0).all() == ("layout" in options)
         if "layout" in options:
-            discs = [(world.hazards, layout.of("hazards").size), (world.buttons, 0.1), (world.gremlin_homes, 0.4414)]
+            discs = [(hazards(world), layout.of("hazards").size), (world.buttons, 0.1), (world.gremlin_homes, 0.4414)]
             places = np.concatenate([discs[0][0], discs[1][0], discs[2][0]], axis=1)
             radii = np.concatenate([np.full(d[0].shape[1], d[1]) for d in discs])
             gaps = np.linalg.norm(places[:, :, None] - places[:, None], axis=-1) - radii - radii[:, None]

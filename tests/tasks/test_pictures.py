@@ -3,7 +3,7 @@ import sys
 
 import numpy as np
 import pytest
-from driving import place
+from driving import hazards, place
 from PIL import Image
 
 from cvpo.tasks import TASKS
@@ -63,7 +63,7 @@ def test_objects_are_where_the_physics_has_them():
     env = TaskVectorEnv("Point-Goal", 1, render_mode="rgb_array")
     env.reset(seed=0)
     world, picture = env.world, env.render()[0]
-    for x, y in world.hazards[0]:
+    for x, y in hazards(world)[0]:
         assert is_red(pixel(env, picture, x + 0.1, y))
     for i, (x, y) in enumerate(world.buttons[0]):
         # the ring around the goal, and only around it
@@ -139,7 +139,7 @@ def test_a_cost_flashes_and_the_trail_of_an_old_episode_is_gone():
     env.reset(seed=0)
     env.step(np.zeros((1, 2)))
     assert not is_red(env.render()[0][2, 240])
-    place(env, *env.world.hazards[0, 2], 0.0)
+    place(env, *hazards(env.world)[0, 2], 0.0)
     env.step(np.zeros((1, 2)))
     assert is_red(env.render()[0][2, 240])
     env.reset(seed=0)

@@ -64,9 +64,7 @@ class Navigation:
         counts = [objects.number for objects in task.objects]
         self.objects = np.zeros((num_envs, sum(counts), 2))
         self._lidar_of = np.repeat(np.arange(len(counts)), counts)
-        self.hazards, self.buttons, self.gremlins = (
-            self.objects[:, task.slice_of(kind)] for kind in ("hazards", "buttons", "gremlins")
-        )
+        self.buttons, self.gremlins = (self.objects[:, task.slice_of(kind)] for kind in ("buttons", "gremlins"))
         goal = task.of("goal")
         self.goal_index, self.goal_size = task.slice_of("goal").start, goal.size if goal else 0.0
         kinds = [objects.kind for objects in task.objects]

@@ -6,7 +6,6 @@ from cvpo.tasks.description import NavigationTask, Objects, Walls
 
 _GOAL = Objects("goal", keepout=0.305)
 _BUTTON_GOAL = Objects("goal", size=0.2, keepout=0.4)
-_BUTTONS = Objects("buttons", 4)
 _PUSH_GOAL = Objects("goal", keepout=0.4)
 _CIRCLE = Objects("circle", places=((0.0, 0.0),))
 # Each robot has a box that it can push.
