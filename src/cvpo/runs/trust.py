@@ -39,14 +39,14 @@ def require_trust(source: str, found_in: str | Path, trust: bool, python: str | 
     if (python is not None or _names_interpreter(source)) and not trust:
         raise UntrustedCode(
             f"{found_in} was trained with an environment in another interpreter, {python or source}, which would be "
-            "started. If you trust it, say --trust; evaluate, render and inspect also take --env "
+            "started. If you trust it, say --trust; evaluate, render, inspect and record also take --env "
             "(in Python: trust=True)"
         )
     module = module_of(source)
     if module and not trust and module not in sys.modules:
         raise UntrustedCode(
             f"{found_in} was trained on {source!r}, which is code: the module {module!r} of this computer would be "
-            f"imported. If you trust it, say --trust; evaluate, render and inspect also take --env {source} "
+            f"imported. If you trust it, say --trust; evaluate, render, inspect and record also take --env {source} "
             "(in Python: trust=True)"
         )
     return source
