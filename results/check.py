@@ -1,4 +1,4 @@
-"""What docs/results.md says in numbers, from the runs below a directory: `python results/check.py [results]`.
+"""What docs/results.md says in numbers, from the runs below a directory: `python results/check.py [results/runs]`.
 
 - The limit: mean and third quartile of the evaluations' costs in the last fifth of training, all seeds together.
 - The reward there, and its share of what each unconstrained method has after as many steps.
@@ -64,7 +64,7 @@ def check(study: Study, task: str) -> None:
 
 
 if __name__ == "__main__":
-    study = Study.of(load_runs(sys.argv[1:] or ["results"])[0])
+    study = Study.of(load_runs(sys.argv[1:] or ["results/runs"])[0])
     for task in study.tasks:
         if study.select(task, "CVPO"):
             check(study, task)

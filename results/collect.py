@@ -1,7 +1,8 @@
 """Keep what a report needs of finished runs: `python results/collect.py REPRODUCTION/runs ...`.
 
-Each TASK/METHOD/seed-N below a given directory becomes one beside this file, without weights and checkpoints and with
-numbers of five digits: 20 KB instead of megabytes. `cvpo report results` draws the figures from them.
+Each TASK/METHOD/seed-N below a given directory becomes one below runs/ beside this file, without weights and
+checkpoints and with numbers of five digits: 20 KB instead of megabytes. `cvpo report results/runs` draws figures from
+them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cvpo.runs.directory import CONFIG, FINISHED, METRICS, read_metrics
+from cvpo.report.load import load_runs
+from cvpo.runs.directory import CONFIG, METRICS, read_metrics
 from cvpo.runs.strict_json import to_json
 
 KEPT = (
@@ -32,11 +34,11 @@ def collect(run: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     short = ({key: rounded(line[key]) for key in KEPT if key in line} for line in read_metrics(run))
     (target / METRICS).write_text("".join(to_json(line) + "\n" for line in short))
-    for name in (CONFIG, FINISHED):
-        shutil.copy(run / name, target / name)
+    shutil.copy(run / CONFIG, target / CONFIG)
 
 
 if __name__ == "__main__":
-    for root in map(Path, sys.argv[1:]):
-        for finished in sorted(root.glob(f"*/*/*/{FINISHED}")):
-            collect(finished.parent, Path(__file__).parent / finished.parent.relative_to(root))
+    for root in sys.argv[1:]:
+        for run in load_runs([root])[0]:
+            if run.finished:
+                collect(run.path, Path(__file__).parent / "runs" / run.path.relative_to(Path(root)))
