@@ -8,6 +8,7 @@ from toys import Bandit
 import cvpo
 from cvpo.errors import UserError
 from cvpo.policies.record import Demonstrations, record_episodes
+from cvpo.runs.checkpoint import CheckpointStore
 from cvpo.training.loop import asks_to_stop
 from cvpo.training.record import record_replay
 
@@ -42,6 +43,19 @@ def test_a_warm_start_takes_the_replay_too_and_resumes_bit_for_bit(tmp_path, sou
     train(tmp_path / "parts", steps=20, init_from=source.path, init_replay=True)
     assert_same_arrays(train(tmp_path / "parts", resume=True).path, whole.path)
     assert (whole.path / "checkpoints" / "start.safetensors").exists()
+
+
+def test_a_run_killed_in_its_first_checkpoint_starts_from_its_source_again(tmp_path, source, monkeypatch):
+    def die_while_writing(store, epoch, *state):
+        store.directory.mkdir()
+        (store.directory / f"epoch-{epoch:06d}.safetensors.unfinished").write_bytes(b"half of it")
+        raise SystemExit
+
+    whole = train(tmp_path / "whole", steps=20, init_from=source.path)
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(CheckpointStore, "save", die_while_writing)
+        train(tmp_path / "killed", steps=20, init_from=source.path)
+    assert_same_arrays(train(tmp_path / "killed", steps=20, resume=True).path, whole.path)
 
 
 def test_demonstrations_are_learned_from_first_and_resume_bit_for_bit(tmp_path, source):

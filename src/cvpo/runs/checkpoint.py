@@ -108,7 +108,7 @@ class CheckpointStore:
         `learner` and `segment` give structure, shapes and dtypes (arrays or `jax.ShapeDtypeStruct`), and what is
         loaded must match them. Damaged checkpoints are passed over with a warning.
         """
-        epochs = self._epochs(self.directory)
+        epochs = saved_epochs(self.directory)
         damages = []
         for epoch in reversed(epochs):
             try:
@@ -151,16 +151,12 @@ class CheckpointStore:
     def _segment_path(self, epoch: int) -> Path:
         return self.directory / REPLAY / f"epoch-{epoch:06d}{SUFFIX}"
 
-    def _epochs(self, directory: Path) -> list[int]:
-        matches = (re.fullmatch(rf"epoch-(\d+){SUFFIX}", path.name) for path in directory.glob("epoch-*"))
-        return sorted(int(match[1]) for match in matches if match)
-
     def _prune(self, epoch: int) -> None:
-        kept = [e for e in self._epochs(self.directory) if e <= epoch][-self._keep :]
-        for e in self._epochs(self.directory):
+        kept = [e for e in saved_epochs(self.directory) if e <= epoch][-self._keep :]
+        for e in saved_epochs(self.directory):
             if e not in kept:
                 self._path(e).unlink(missing_ok=True)
-        for e in self._epochs(self.directory / REPLAY):
+        for e in saved_epochs(self.directory / REPLAY):
             if not kept[0] - self._replay_epochs < e <= epoch:
                 self._segment_path(e).unlink(missing_ok=True)
 
@@ -178,7 +174,7 @@ class CheckpointStore:
             path.unlink(missing_ok=True)
 
     def _survivor(self, epoch: int) -> str:
-        earlier = [e for e in self._epochs(self.directory) if e <= epoch]
+        earlier = [e for e in saved_epochs(self.directory) if e <= epoch]
         if not earlier:
             return "there is no earlier checkpoint, so start again after that"
         return f"the checkpoint of epoch {earlier[-1]} survives in {self._path(earlier[-1])}, so resume after that"
@@ -194,6 +190,12 @@ class CheckpointStore:
                 f"{path} is of another run: {'; '.join(differing)}; resume with the settings it was made with, or "
                 "train in another directory"
             )
+
+
+def saved_epochs(directory: Path) -> list[int]:
+    """The epochs whose files in `directory` are finished, the oldest first."""
+    matches = (re.fullmatch(rf"epoch-(\d+){SUFFIX}", path.name) for path in directory.glob("epoch-*"))
+    return sorted(int(match[1]) for match in matches if match)
 
 
 def _read_segment(path: Path, checksum: str) -> Arrays:

@@ -11,6 +11,7 @@ from cvpo.algorithms.base import Algorithm, Spec
 from cvpo.algorithms.config import LoopConfig, OffPolicyConfig
 from cvpo.envs.adapter import Environments
 from cvpo.errors import BadValue
+from cvpo.runs.checkpoint import saved_epochs
 from cvpo.runs.directory import CHECKPOINTS, read_config
 from cvpo.training import own_data, warm_start
 from cvpo.training.loop import Start
@@ -53,7 +54,7 @@ class Sources(NamedTuple):
                 f"{name} learns from its newest episodes only; data to start with is for methods with a replay"
             )
         data = own_data.kept(run / CHECKPOINTS) if run is not None else None
-        if run is not None and (data is not None or not wants_data) and any((run / CHECKPOINTS).glob("epoch-*")):
+        if run is not None and (data is not None or not wants_data) and saved_epochs(run / CHECKPOINTS):
             return Start(data=data, learn=False)
         learned = None
         if self.init_from is not None:
