@@ -149,11 +149,12 @@ def train_remotely(
                 return
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cvpo-run-")))
             apply_changes(directory, import_ray().get(files[0]))
+        # Before the process starts: what it writes from its first moment on is new to the caller.
+        _, sent = collect_changes(directory, {})
+        saved = _newest_checkpoint(directory)
         process = WorkerProcess(directory, cores, temporary=not shared)
         stack.callback(process.stop)
         yield Event("running", latest=latest_metrics(directory))
-        _, sent = collect_changes(directory, {})
-        saved = _newest_checkpoint(directory)
         while True:
             outcome = process.poll()
             if outcome is not None or _newest_checkpoint(directory) != saved:
