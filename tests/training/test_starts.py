@@ -1,16 +1,23 @@
 """Runs that start from something: another run, its replay, demonstrations; and callbacks that end them."""
 
+import jax
 import numpy as np
 import pytest
+from bandit_runs import TINY as CVPO
 from saved_runs import assert_same_arrays
 from toys import Bandit
 
 import cvpo
+from cvpo.algorithms.base import Spec
+from cvpo.algorithms.registry import build
 from cvpo.errors import UserError
 from cvpo.policies.record import Demonstrations, record_episodes
+from cvpo.presets import make_config
 from cvpo.runs.checkpoint import CheckpointStore
 from cvpo.training.loop import asks_to_stop
 from cvpo.training.record import record_replay
+from cvpo.training.start import Sources
+from cvpo.training.warm_start import warm_state
 
 TINY = {"envs": 2, "hidden": (8,), "batch_size": 8, "episode_length": 10, "eval_episodes": 2, "eval_every": 1}
 TINY |= {"replay_capacity": 200}
@@ -36,6 +43,24 @@ def test_a_warm_start_acts_as_its_source_before_the_first_update(tmp_path, sourc
         if name.startswith("actor/"):
             np.testing.assert_array_equal(ours[name], theirs[name])
     assert warm.policy().trained["cost_limits"] == [2.0]
+
+
+def test_a_source_may_differ_in_what_is_not_learned(whole):
+    def read(**settings):
+        config = make_config("cvpo", overrides=CVPO | settings)
+        spec = Spec(2, 1, False, (5.0,), episode_length=50)
+        algorithm = build("cvpo", config, spec)
+        start = Sources(init_from=whole.path).read(None, "cvpo", algorithm, config, spec, None)
+        fresh = algorithm.init(jax.random.key(0))
+        return fresh, warm_state(fresh, start.learned), start.learned
+
+    fresh, warm, learned = read(envs=4, particles=7, update_ratio=2.0, constraint="quantile=0.9")
+    np.testing.assert_equal(warm[1].policy, learned[1].policy)
+    np.testing.assert_equal(warm[1].critics, learned[1].critics)
+    assert warm[1].pool is fresh[1].pool and warm[1].solved is fresh[1].solved
+    assert warm[1].cost_control is fresh[1].cost_control
+    with pytest.raises(UserError, match=r"run does not fit this run: .*\['critics'\].* there and .* here"):
+        read(hidden=(9,))
 
 
 def test_a_warm_start_takes_the_replay_too_and_resumes_bit_for_bit(tmp_path, source):

@@ -9,15 +9,19 @@ import jax
 import numpy as np
 
 from cvpo.algorithms.base import Spec, State, Transition
+from cvpo.algorithms.registry import build
 from cvpo.errors import BadValue
+from cvpo.presets import make_config
 from cvpo.runs.checkpoint import Checkpoint, CheckpointStore
 from cvpo.runs.directory import CHECKPOINTS, CONFIG, read_config
+from cvpo.runs.pytrees import flatten, unflatten
 from cvpo.runs.strict_json import require_fields
 from cvpo.training import replay
 
-# What belongs to a run and not to what it has learned: controllers of the cost, which has another limit perhaps,
-# optimisers of the on-policy methods with their multipliers, counters.
-_OF_THE_RUN = ("cost_control", "penalty", "memory", "updates", "policy_info")
+# What belongs to a run and not to what it has learned: controllers of the cost, which has another limit perhaps, and
+# the E-steps that they asked for, optimisers of the on-policy methods with their multipliers, counters. Their shapes
+# depend on settings in which two runs may differ.
+_OF_THE_RUN = ("cost_control", "pool", "solved", "penalty", "memory", "updates", "policy_info")
 
 
 def learner_identity(algorithm: str, spec: Spec, envs: int) -> dict[str, Any]:
@@ -33,31 +37,38 @@ def learner_identity(algorithm: str, spec: Spec, envs: int) -> dict[str, Any]:
     }
 
 
+def read_checkpoint(run: str | Path) -> Checkpoint:
+    """The newest checkpoint of a run, in the shapes that its own settings give it."""
+    saved = _read_settings(run)
+    spec = _spec_of(saved)
+    config = make_config(saved["algorithm"], overrides=saved["config"])
+    own = jax.eval_shape(build(saved["algorithm"], config, spec).init, jax.random.key(0))
+    store = CheckpointStore(Path(run) / CHECKPOINTS, learner_identity(saved["algorithm"], spec, config.envs))
+    checkpoint = store.load(own, replay.segment(spec, config.envs))
+    if checkpoint is None:
+        raise BadValue(f"a run cannot start from {run}: it has no checkpoint, only a run that keeps them can be one")
+    return checkpoint
+
+
 def read_source(run: str | Path, algorithm: str, spec: Spec, fresh: State) -> Checkpoint:
     """The newest checkpoint of a run that has learned the same thing; refuses another, and says why."""
-    saved = read_config(run)
-    file = Path(run) / CONFIG
-    require_fields(saved, {"spec": dict}, file)
-    require_fields(saved["spec"], {"obs_size": int, "action_size": int, "discrete": bool}, f"the spec of {file}")
-    require_fields(saved["config"], {"normalize_observations": bool, "envs": int}, f"the settings of {file}")
+    saved = _read_settings(run)
+    its = _spec_of(saved)
     theirs = {
         "algorithm": (saved["algorithm"], algorithm),
-        "observations": (saved["spec"]["obs_size"], spec.obs_size),
-        "actions": (saved["spec"]["action_size"], spec.action_size),
-        "discrete actions": (saved["spec"]["discrete"], spec.discrete),
-        "constraints": (len(saved["cost_limit"]), spec.num_costs),
-        "images": ([list(shape) for shape in saved["spec"].get("images", ())], [list(s) for s in spec.images]),
+        "observations": (its.obs_size, spec.obs_size),
+        "actions": (its.action_size, spec.action_size),
+        "discrete actions": (its.discrete, spec.discrete),
+        "choices": (its.choices, spec.choices),
+        "constraints": (its.num_costs, spec.num_costs),
+        "images": (its.images, spec.images),
         "scaled observations": (saved["config"]["normalize_observations"] or bool(spec.images), _is_wrapped(fresh)),
     }
     differing = [f"its {name}: {there}, here: {here}" for name, (there, here) in theirs.items() if there != here]
     if differing:
         raise BadValue(f"a run cannot start from {run}: {'; '.join(differing)}")
-    envs = int(saved["config"]["envs"])
-    # its replay may be of another size than this run's
-    template = replay.segment(Spec(**{**saved["spec"], "cost_limits": tuple(saved["cost_limit"])}), envs)
-    checkpoint = CheckpointStore(Path(run) / CHECKPOINTS, learner_identity(algorithm, spec, envs)).load(fresh, template)
-    if checkpoint is None:
-        raise BadValue(f"a run cannot start from {run}: it has no checkpoint, only a run that keeps them can be one")
+    checkpoint = read_checkpoint(run)
+    unflatten(Path(run), flatten(_learned_part(checkpoint.learner)), _learned_part(fresh))  # refuses other networks
     return checkpoint
 
 
@@ -65,8 +76,13 @@ def warm_state(fresh: State, learned: State) -> State:
     """`fresh` with what was learned: everything but the controllers and counters of a run."""
     if _is_wrapped(fresh):
         return learned[0], warm_state(fresh[1], learned[1])
-    kept = {name: getattr(learned, name) for name in fresh._fields if name not in _OF_THE_RUN}
-    return fresh._replace(**kept)
+    return fresh._replace(**_learned_part(learned))
+
+
+def _learned_part(state: State) -> Any:
+    if _is_wrapped(state):
+        return state[0], _learned_part(state[1])
+    return {name: value for name, value in state._asdict().items() if name not in _OF_THE_RUN}
 
 
 def replay_steps(checkpoint: Checkpoint) -> Transition:
@@ -87,6 +103,25 @@ def replay_steps(checkpoint: Checkpoint) -> Transition:
 def _last_of_columns(shape: tuple[int, ...]) -> np.ndarray:
     horizon, envs = shape
     return np.tile(np.arange(horizon) == horizon - 1, envs)
+
+
+def _read_settings(run: str | Path) -> dict[str, Any]:
+    saved = read_config(run)
+    file = Path(run) / CONFIG
+    require_fields(saved, {"spec": dict}, file)
+    require_fields(saved["spec"], {"obs_size": int, "action_size": int, "discrete": bool}, f"the spec of {file}")
+    require_fields(saved["config"], {"normalize_observations": bool, "envs": int}, f"the settings of {file}")
+    return saved
+
+
+def _spec_of(saved: dict[str, Any]) -> Spec:
+    """The spec of a run's settings; JSON has lists for its tuples."""
+    fields = saved["spec"] | {"cost_limits": saved["cost_limit"]}
+    return Spec(**{name: _as_tuple(value) for name, value in fields.items()})
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
 
 
 def _is_wrapped(state: Any) -> bool:
