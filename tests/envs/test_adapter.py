@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from toys import Bandit, Menu
 
-from cvpo.envs.actions import NativeActions, rescale
+from cvpo.envs.actions import NativeActions, from_native, rescale
 from cvpo.envs.adapter import Environments
 from cvpo.envs.errors import BadEnvironment
+from cvpo.envs.worker.spaces import action_spec
 
 
 class Custom(gym.Env):
@@ -94,6 +95,40 @@ def test_discrete_actions_start_where_their_space_does():
     with environments(action_space=gym.spaces.Discrete(3, start=5)) as envs:
         assert envs.discrete and envs.action_size == 3
         np.testing.assert_array_equal(NativeActions(envs.action)(np.array([0, 2])), [5, 7])
+
+
+@pytest.mark.parametrize(
+    ("space", "actions", "known"),
+    [
+        (gym.spaces.Discrete(3, start=5), [5, 7], [0, 2]),
+        (gym.spaces.MultiDiscrete([3, 2]), [[2, 0], [0, 1]], [[0, 0, 1, 1, 0], [1, 0, 0, 0, 1]]),
+        (gym.spaces.MultiDiscrete([3], start=[5]), [[6], [5]], [[0, 1, 0], [1, 0, 0]]),
+        (gym.spaces.MultiBinary(2), [[1, 0], [1, 1]], [[0, 1, 1, 0], [0, 1, 0, 1]]),
+        (gym.spaces.Box(-4, 10, (2,)), [[10, 3], [-4, 3]], [[1, 0], [-1, 0]]),
+    ],
+)
+def test_actions_in_own_units_are_those_of_the_policy_and_back(space, actions, known):
+    spec = action_spec(space)
+    native = np.array(actions, space.dtype)
+    found = from_native(spec, native)
+    assert found.dtype == (np.int32 if isinstance(space, gym.spaces.Discrete) else np.float32)
+    np.testing.assert_array_equal(found, known)
+    np.testing.assert_array_equal(NativeActions(spec)(found), native)
+
+
+@pytest.mark.parametrize(
+    ("space", "actions", "message"),
+    [
+        (gym.spaces.Discrete(3, start=5), [5, 8], "whole numbers from 5 to 7, got 8"),
+        (gym.spaces.Discrete(3), [0.5], "whole numbers from 0 to 2, got 0.5"),
+        (gym.spaces.MultiDiscrete([3, 2]), [[1, 1], [1, 2]], "whole numbers from 0 to 1, got 2"),
+        (gym.spaces.MultiDiscrete([3, 2]), [[1]], "1 numbers a step, the environment's have 2"),
+        (gym.spaces.MultiBinary(2), [[-1, 0]], "whole numbers from 0 to 1, got -1"),
+    ],
+)
+def test_choices_that_there_are_not_are_refused(space, actions, message):
+    with pytest.raises(BadEnvironment, match=message):
+        from_native(action_spec(space), np.array(actions))
 
 
 def test_dict_and_tuple_observations_are_flattened():

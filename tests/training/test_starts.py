@@ -5,16 +5,19 @@ import numpy as np
 import pytest
 from bandit_runs import TINY as CVPO
 from saved_runs import assert_same_arrays
-from toys import Bandit
+from toys import Bandit, Desk
 
 import cvpo
 from cvpo.algorithms.base import Spec
 from cvpo.algorithms.registry import build
+from cvpo.envs.adapter import Environments
 from cvpo.errors import UserError
 from cvpo.policies.record import Demonstrations, record_episodes
 from cvpo.presets import make_config
 from cvpo.runs.checkpoint import CheckpointStore
+from cvpo.training import replay
 from cvpo.training.loop import asks_to_stop
+from cvpo.training.own_data import pack, read_demonstrations
 from cvpo.training.record import record_replay
 from cvpo.training.start import Sources
 from cvpo.training.warm_start import warm_state
@@ -102,6 +105,19 @@ def test_episodes_of_a_policy_are_demonstrations(tmp_path, source):
         np.testing.assert_allclose(data["cost"], (data["action"][:, 0] + 1) / 2, rtol=1e-5)
         np.testing.assert_array_equal(data["observation"][1:10], data["next_observation"][:9])
     train(tmp_path / "run", steps=20, demonstrations=file)
+
+
+def test_demonstrations_with_several_choices_fit_the_replay(tmp_path):
+    demonstrations = Demonstrations()
+    for pace, lever in ((2, 0), (0, 1)):
+        demonstrations.add(np.zeros(1), np.array([pace, lever]), 0.0, 0.0, np.zeros(1), False, True)
+    file = demonstrations.save(tmp_path / "choices.npz")
+    spec = Spec(1, 5, False, (1.0,), episode_length=10, choices=(3, 2))
+    with Environments(Desk, 1, episode_length=10) as environments:
+        packed = pack(read_demonstrations(file, environments, spec), spec, envs=1, capacity=1)
+    np.testing.assert_array_equal(packed.action[0, :2, 0], [[0, 0, 1, 1, 0], [1, 0, 0, 0, 1]])
+    expected = replay.segment(spec, 1)
+    assert [(x.shape[1:], x.dtype) for x in packed] == [(x.shape, x.dtype) for x in expected]
 
 
 def test_what_does_not_fit_is_refused(tmp_path, source):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,16 +38,35 @@ def rescale(action: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray
 
 
 def from_native(spec: ActionSpec, action: np.ndarray) -> np.ndarray:
-    """What `NativeActions` undoes: [T, a] in [-1, 1] of actions [T, ...], or choices [T] counted from 0."""
+    """What `NativeActions` undoes: [T, a] in [-1, 1] of actions [T, ...], or choices [T] counted from 0.
+
+    Several choices at once become one-hot, side by side.
+    """
     flat = np.asarray(action).reshape(len(action), -1)
-    size = 1 if "choices" in spec else len(spec["low"])
+    size = np.size(spec["choices"]) if "choices" in spec else len(spec["low"])
     if flat.shape[1] != size:
         raise BadEnvironment(f"actions have {flat.shape[1]} numbers a step, the environment's have {size}")
     if "choices" in spec:
-        choice = flat[:, 0] - spec.get("start", 0)
-        if (choice < 0).any() or (choice >= spec["choices"]).any():
-            raise BadEnvironment(f"choices go from {spec.get('start', 0)} on, {spec['choices']} of them, got others")
-        return choice.astype(np.int32)
+        choices = _counted_from_0(spec, flat)
+        return _one_hot(choices, spec["choices"]) if isinstance(spec["choices"], list) else choices[:, 0]
     low, high = np.array(spec["low"], float), np.array(spec["high"], float)
     width = np.where(high > low, high - low, 1.0)
     return np.clip(2 * (flat - low) / width - 1, -1.0, 1.0).astype(np.float32)
+
+
+def _counted_from_0(spec: ActionSpec, actions: np.ndarray) -> np.ndarray:
+    """Choices [T, c] of actions [T, c]; refuses those that there are not."""
+    start, counts = (np.atleast_1d(numbers) for numbers in (spec.get("start", 0), spec["choices"]))
+    choices = actions - start
+    bad = (choices < 0) | (choices >= counts) | (choices != np.floor(choices))
+    if bad.any():
+        step, part = np.argwhere(bad)[0]
+        last = start[part] + counts[part] - 1
+        raise BadEnvironment(f"choices are whole numbers from {start[part]} to {last}, got {actions[step, part]}")
+    return choices.astype(np.int32)
+
+
+def _one_hot(choices: np.ndarray, counts: Sequence[int]) -> np.ndarray:
+    """[T, sum(counts)] of choices [T, c]."""
+    parts = [np.arange(count) == choices[:, [i]] for i, count in enumerate(counts)]
+    return np.concatenate(parts, axis=1).astype(np.float32)
