@@ -107,6 +107,15 @@ def test_episodes_of_a_policy_are_demonstrations(tmp_path, source):
     train(tmp_path / "run", steps=20, demonstrations=file)
 
 
+def test_demonstrations_keep_what_an_environment_overwrites(tmp_path):
+    demonstrations, buffer = Demonstrations(), np.zeros(2)
+    for step in range(3):
+        buffer[:] = step
+        demonstrations.add(buffer, np.zeros(1), 0.0, 0.0, buffer, False, step == 2)
+    with np.load(demonstrations.save(tmp_path / "steps.npz")) as data:
+        np.testing.assert_array_equal(data["observation"][:, 0], [0, 1, 2])
+
+
 def test_demonstrations_with_several_choices_fit_the_replay(tmp_path):
     demonstrations = Demonstrations()
     for pace, lever in ((2, 0), (0, 1)):

@@ -42,7 +42,8 @@ class Demonstrations:
             "next_observation": next_observation, "terminated": terminated, "ended": ended,
         }  # fmt: skip
         for name, value in step.items():
-            self._steps.setdefault(name, []).append(np.asarray(value))
+            # A copy: an environment may write its next observation into the same array.
+            self._steps.setdefault(name, []).append(np.array(value))
 
     def save(self, path: str | Path) -> Path:
         """Write an npz file; docs/deployment.md names its arrays."""
