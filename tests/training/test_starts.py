@@ -20,7 +20,7 @@ from cvpo.training.loop import asks_to_stop
 from cvpo.training.own_data import pack, read_demonstrations
 from cvpo.training.record import record_replay
 from cvpo.training.start import Sources
-from cvpo.training.warm_start import warm_state
+from cvpo.training.warm_start import read_checkpoint, warm_state
 
 TINY = {"envs": 2, "hidden": (8,), "batch_size": 8, "episode_length": 10, "eval_episodes": 2, "eval_every": 1}
 TINY |= {"replay_capacity": 200}
@@ -105,6 +105,18 @@ def test_episodes_of_a_policy_are_demonstrations(tmp_path, source):
         np.testing.assert_allclose(data["cost"], (data["action"][:, 0] + 1) / 2, rtol=1e-5)
         np.testing.assert_array_equal(data["observation"][1:10], data["next_observation"][:9])
     train(tmp_path / "run", steps=20, demonstrations=file)
+
+
+def test_the_cost_control_starts_anew_after_demonstrations(tmp_path):
+    demonstrations = Demonstrations()
+    for step in range(20):
+        demonstrations.add(np.zeros(2), np.zeros(1), 0.0, 100.0, np.zeros(2), False, step % 7 == 6)
+    file = demonstrations.save(tmp_path / "costly.npz")
+    no_learning = {"update_ratio": 1e-9, "normalize_observations": False}  # so that both runs have the same episodes
+    with_file = train(tmp_path / "with", steps=20, config=no_learning, demonstrations=file)
+    without = train(tmp_path / "without", steps=20, config=no_learning)
+    ours, theirs = (read_checkpoint(run.path).learner.penalty for run in (with_file, without))
+    np.testing.assert_equal(ours, theirs)
 
 
 def test_demonstrations_keep_what_an_environment_overwrites(tmp_path):

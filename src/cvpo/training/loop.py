@@ -140,12 +140,14 @@ class Loop:
         checkpoint = store.load(self._learner.state, self._learner.segment_template)
         if checkpoint is None:
             self._directory.require_no_results()
+            fresh = jax.device_get(self._learner.state)
             if start.learned is not None:
-                learned = warm_state(jax.device_get(self._learner.state), start.learned)
-                self._learner.restore(learned, ())
+                self._learner.restore(warm_state(fresh, start.learned), ())
             if start.data is not None:
                 own_data.keep(self._directory.checkpoints, start.data)
                 self._take(start)
+                # Data are no episodes of this policy, and not even whole ones: controllers begin with the run's own.
+                self._learner.restore(warm_state(fresh, jax.device_get(self._learner.state)), ())
             return 0
         self._counters = checkpoint.counters
         if checkpoint.epoch + 1 < epochs:
