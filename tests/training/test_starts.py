@@ -5,19 +5,16 @@ import numpy as np
 import pytest
 from bandit_runs import TINY as CVPO
 from saved_runs import assert_same_arrays
-from toys import Bandit, Desk
+from toys import Bandit
 
 import cvpo
 from cvpo.algorithms.base import Spec
 from cvpo.algorithms.registry import build
-from cvpo.envs.adapter import Environments
 from cvpo.errors import UserError
 from cvpo.policies.record import Demonstrations, record_episodes
 from cvpo.presets import make_config
 from cvpo.runs.checkpoint import CheckpointStore
-from cvpo.training import replay
 from cvpo.training.loop import asks_to_stop
-from cvpo.training.own_data import pack, read_demonstrations
 from cvpo.training.record import record_replay
 from cvpo.training.start import Sources
 from cvpo.training.warm_start import read_checkpoint, warm_state
@@ -117,28 +114,6 @@ def test_the_cost_control_starts_anew_after_demonstrations(tmp_path):
     without = train(tmp_path / "without", steps=20, config=no_learning)
     ours, theirs = (read_checkpoint(run.path).learner.penalty for run in (with_file, without))
     np.testing.assert_equal(ours, theirs)
-
-
-def test_demonstrations_keep_what_an_environment_overwrites(tmp_path):
-    demonstrations, buffer = Demonstrations(), np.zeros(2)
-    for step in range(3):
-        buffer[:] = step
-        demonstrations.add(buffer, np.zeros(1), 0.0, 0.0, buffer, False, step == 2)
-    with np.load(demonstrations.save(tmp_path / "steps.npz")) as data:
-        np.testing.assert_array_equal(data["observation"][:, 0], [0, 1, 2])
-
-
-def test_demonstrations_with_several_choices_fit_the_replay(tmp_path):
-    demonstrations = Demonstrations()
-    for pace, lever in ((2, 0), (0, 1)):
-        demonstrations.add(np.zeros(1), np.array([pace, lever]), 0.0, 0.0, np.zeros(1), False, True)
-    file = demonstrations.save(tmp_path / "choices.npz")
-    spec = Spec(1, 5, False, (1.0,), episode_length=10, choices=(3, 2))
-    with Environments(Desk, 1, episode_length=10) as environments:
-        packed = pack(read_demonstrations(file, environments, spec), spec, envs=1, capacity=1)
-    np.testing.assert_array_equal(packed.action[0, :2, 0], [[0, 0, 1, 1, 0], [1, 0, 0, 0, 1]])
-    expected = replay.segment(spec, 1)
-    assert [(x.shape[1:], x.dtype) for x in packed] == [(x.shape, x.dtype) for x in expected]
 
 
 def test_what_does_not_fit_is_refused(tmp_path, source):

@@ -12,6 +12,8 @@ A file of demonstrations is an npz of T steps in the order in which they were ta
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -37,45 +39,59 @@ def read_demonstrations(path: str | Path, environments: Environments, spec: Spec
     path = Path(path)
     if not path.is_file():
         raise NotFound(f"there are no demonstrations at {path}")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            data = {name: file[name] for name in file.files}
-    except (OSError, ValueError) as error:
-        raise BadValue(f"{path} is not an npz file of numbers ({error})") from error
-    missing = [name for name in _NAMES if name not in data]
-    if missing:
-        raise BadValue(f"{path} has no {', '.join(missing)}; demonstrations need {', '.join(_NAMES)}")
+    data = _read_arrays(path)
     count = len(data["reward"])
-    if not count:
-        raise BadValue(f"{path} holds no steps")
-    for name, values in data.items():
-        if len(values) != count:
-            raise BadValue(f"{path}: {name} has {len(values)} steps and reward {count}")
-        if name in (*_NAMES, "log_prob") and values.dtype != np.uint8 and not np.isfinite(values.astype(float)).all():
-            raise BadValue(f"{path}: {name} has numbers that are NaN or infinite")
-    flat = {name: data[name].reshape(count, -1) for name in ("observation", "next_observation", "cost")}
+    flat = {name: values.reshape(count, -1) for name, values in data.items() if name != "action"}
     sizes = {"observation": spec.obs_size, "next_observation": spec.obs_size, "cost": spec.num_costs}
-    for name, size in sizes.items():
-        if flat[name].shape[1] != size:
-            raise BadValue(f"{path}: {name} has {flat[name].shape[1]} numbers a step, {environments.name} {size}")
+    for name, values in flat.items():
+        size = sizes.get(name, 1)
+        if values.shape[1] != size:
+            raise BadValue(f"{path}: {name} has {values.shape[1]} numbers a step, {environments.name} {size}")
     observations = flat["observation"], flat["next_observation"]
     if spec.images and not all(values.dtype == np.uint8 for values in observations):
         raise BadValue(f"{path}: observations with images are uint8, got {observations[0].dtype}")
     if not all(np.isfinite(numbers_in(environments.observation, values)).all() for values in observations):
         raise BadValue(f"{path}: an observation has numbers that are NaN or infinite")
     seen = np.uint8 if spec.images else np.float32
-    log_prob = data.get("log_prob", np.full(count, UNKNOWN_LOG_PROB))
+    log_prob = flat.get("log_prob", np.full((count, 1), UNKNOWN_LOG_PROB))
+    terminated, ended = (flat[name][:, 0].astype(bool) for name in ("terminated", "ended"))
     fields: Any = dict(
         obs=flat["observation"].astype(seen),
         action=_actions(path, environments, data["action"]),
-        log_prob=log_prob.astype(np.float32),
-        reward=data["reward"].astype(np.float32),
+        log_prob=log_prob[:, 0].astype(np.float32),
+        reward=flat["reward"][:, 0].astype(np.float32),
         costs=flat["cost"].astype(np.float32),
         next_obs=flat["next_observation"].astype(seen),
-        terminated=data["terminated"].astype(bool),
-        ended=data["ended"].astype(bool) | data["terminated"].astype(bool),
+        terminated=terminated,
+        ended=ended | terminated,
     )
     return Transition(**fields)
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """What demonstrations need of an npz file, each array with a row for every step; others in it are left alone."""
+    try:
+        if not zipfile.is_zipfile(path):  # NumPy would take a single array too
+            raise ValueError("not a zip archive, or one cut short")
+        with np.load(path, allow_pickle=False) as file:
+            data = {name: np.asarray(file[name]) for name in (*_NAMES, "log_prob") if name in file}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise BadValue(f"{path} is not an npz file of numbers ({error})") from error
+    missing = [name for name in _NAMES if name not in data]
+    if missing:
+        raise BadValue(f"{path} has no {', '.join(missing)}; demonstrations need {', '.join(_NAMES)}")
+    for name, values in data.items():
+        if values.ndim == 0 or values.dtype.kind not in "fiub":
+            raise BadValue(f"{path}: {name} needs numbers for each step, got {values.dtype} of shape {values.shape}")
+        if not np.isfinite(values).all():
+            raise BadValue(f"{path}: {name} has numbers that are NaN or infinite")
+    count = len(data["reward"])
+    if not count:
+        raise BadValue(f"{path} holds no steps")
+    for name, values in data.items():
+        if len(values) != count:
+            raise BadValue(f"{path}: {name} has {len(values)} steps and reward {count}")
+    return data
 
 
 def _actions(path: Path, environments: Environments, actions: np.ndarray) -> np.ndarray:
