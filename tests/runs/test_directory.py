@@ -148,11 +148,14 @@ def test_overwrite_removes_the_old_run_and_nothing_else(tmp_path):
     with with_epochs(tmp_path, 3) as run:
         run.checkpoints.mkdir()
         (run.checkpoints / "epoch-000003.safetensors").touch()
+    for of_the_old_policy in ("videos", "inspect"):
+        (tmp_path / of_the_old_policy).mkdir()
+        (tmp_path / of_the_old_policy / "film.gif").touch()
     (tmp_path / "notes.txt").write_text("mine")
     with RunDirectory.create(tmp_path, RUN | {"seed": 4}, overwrite=True) as run:
         assert read_config(tmp_path)["seed"] == 4
         assert read_metrics(tmp_path) == []
-        assert not run.checkpoints.exists()
+        assert not any((tmp_path / name).exists() for name in ("checkpoints", "videos", "inspect"))
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 

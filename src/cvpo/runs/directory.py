@@ -65,7 +65,7 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: str | Path, config: Mapping[str, Any], *, overwrite: bool = False) -> RunDirectory:
-        """A new run. `overwrite` deletes the run that is already there; other files in the directory stay."""
+        """A new run. `overwrite` deletes the run that is already there, films included; other files there stay."""
         path = Path(path)
         text = to_json({**config, "provenance": provenance()}, indent=2) + "\n"
         path.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ class RunDirectory:
                     f"{path} already holds a run; resume it (--resume), choose another directory (--run-dir), or "
                     "delete it (--overwrite)"
                 )
-            for name in (FINISHED, ERROR, *_PARTS):
+            for name in (FINISHED, ERROR, VIDEOS, INSPECT, *_PARTS):
                 _remove(path / name)
         write_text(path / CONFIG, text)
         return run
