@@ -159,6 +159,13 @@ def test_overwrite_removes_the_old_run_and_nothing_else(tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
+def test_a_run_cannot_be_where_a_file_is(tmp_path):
+    (tmp_path / "file").touch()
+    for place, reason in (("file", "File exists; .* choose another"), ("file/run", "Not a directory; .* is a file")):
+        with pytest.raises(RunDirectoryError, match=f"could not write {tmp_path / place}: {reason}"):
+            RunDirectory.create(tmp_path / place, RUN)
+
+
 @pytest.mark.parametrize("read", [read_config, read_metrics, RunDirectory.open])
 @pytest.mark.parametrize("place", ["absent", "."])
 def test_a_directory_without_a_run_says_so(tmp_path, read, place):

@@ -14,6 +14,8 @@ _REMEDIES = {
     errno.EMFILE: "raise the number of open files (ulimit -n)",
     errno.ENFILE: "raise the number of open files (ulimit -n)",
     errno.ENOENT: "its directory was removed or moved",
+    errno.EEXIST: "a file of that name is there; choose another name",
+    errno.ENOTDIR: "a part of its path is a file; choose another path",
     errno.ELOOP: "it is a link; remove it",
     errno.EACCES: "make it writable",
     errno.EPERM: "make it writable",

@@ -68,7 +68,10 @@ class RunDirectory:
         """A new run. `overwrite` deletes the run that is already there, films included; other files there stay."""
         path = Path(path)
         text = to_json({**config, "provenance": provenance()}, indent=2) + "\n"
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunDirectoryError(why_not_written(path, error)) from error
         run = cls(path, _lock(path))
         if any((path / name).exists() for name in _PARTS):
             if not overwrite:
