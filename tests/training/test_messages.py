@@ -19,6 +19,8 @@ METRICS = {
 def test_the_command_to_resume_can_be_pasted():
     hint = messages.resume_hint(Path("my runs/a'b"), "Point-Goal")
     assert shlex.split(hint.removeprefix("resume with: ")) == ["cvpo", "train", "--resume", "my runs/a'b"]
+    on_ray = messages.resume_hint(Path("x"), "module:id", "host:6379")
+    assert on_ray == "resume with: cvpo train --resume x --envs-on-ray host:6379 --trust"
     assert messages.resume_hint(Path("x"), None) == "resume with: cvpo.train(..., run_dir='x', resume=True)"
 
 

@@ -127,7 +127,8 @@ class Loop:
                     self._display.message(f"stopped after epoch {epoch}, as on_epoch asked")
                     break
         except Interrupted as stop:
-            hint = messages.resume_hint(self._directory.path, self._environments.source)
+            source, cluster = self._environments.source, self._config.envs_on_ray
+            hint = messages.resume_hint(self._directory.path, source, cluster)
             self._display.message(messages.stopped(str(stop), epoch, saved, hint))
             raise
         finally:

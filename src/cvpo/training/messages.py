@@ -14,11 +14,13 @@ from cvpo.metric_names import cost_names
 from cvpo.runs.trust import trust_flag
 
 
-def resume_hint(path: Path, source: str | None) -> str:
-    """A command to paste, or a call where no command can make the environment."""
+def resume_hint(path: Path, source: str | None, cluster: str | None = None) -> str:
+    """A command to paste, or a call where no command can make the environment. cluster: what `envs_on_ray` says."""
     if source is None:
         return f"resume with: cvpo.train(..., run_dir={str(path)!r}, resume=True)"
-    return f"resume with: cvpo train --resume {shlex.quote(str(path))}{trust_flag(source)}"
+    # Nobody is connected to a cluster that only a file names.
+    on_ray = "" if cluster is None else f" --envs-on-ray {shlex.quote(cluster)}"
+    return f"resume with: cvpo train --resume {shlex.quote(str(path))}{on_ray}{trust_flag(source)}"
 
 
 def stopped(signal_name: str, epoch: int, saved: int, hint: str) -> str:

@@ -161,7 +161,7 @@ def train(
             keeping_errors(path),
             live_page(path, display.message) if watch else contextlib.nullcontext(),
         ):
-            display.last_word = messages.resume_hint(path, environments.source)
+            display.last_word = messages.resume_hint(path, environments.source, settings.envs_on_ray)
             if warning := messages.flattened_images(environments.observation):
                 display.message(warning)
             loop = Loop(
