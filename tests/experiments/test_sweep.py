@@ -1,5 +1,6 @@
 """Sweeps in processes of this machine: kills, failures, stops."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -151,6 +152,23 @@ def test_no_two_sweeps_train_the_same_runs(tmp_path):
     with claimed(tmp_path, [Path("B/cvpo/seed-0")]):
         pass
     assert [path.name for path in (tmp_path / ".sweeps").iterdir()] == ["lock"]
+
+
+def test_a_sweep_that_ends_while_another_looks_takes_no_runs(tmp_path, monkeypatch):
+    flock = fcntl.flock
+
+    def flock_then_end(descriptor, operation):
+        """The owner removes its list right after the lock on it was refused."""
+        try:
+            flock(descriptor, operation)
+        except BlockingIOError:
+            next((tmp_path / ".sweeps").glob("*.json")).unlink()
+            raise
+
+    with claimed(tmp_path, [Path("A/cvpo/seed-0")]):
+        monkeypatch.setattr(fcntl, "flock", flock_then_end)
+        with claimed(tmp_path, [Path("A/cvpo/seed-0")]):
+            pass
 
 
 def test_sweeps_that_cannot_work_are_refused(tmp_path):

@@ -53,7 +53,10 @@ def _refuse_taken(directory: Path, runs: set[str], output: Path) -> None:
         with contextlib.suppress(BlockingIOError), _locked(path, wait=False):
             path.unlink(missing_ok=True)  # nobody holds it: that sweep was killed
             continue
-        other = json.loads(path.read_text())
+        try:
+            other = json.loads(path.read_text())
+        except FileNotFoundError:  # that sweep has ended meanwhile
+            continue
         common = sorted(runs & set(other["runs"]))
         if common:
             more = f" and {len(common) - _SHOWN} more" if len(common) > _SHOWN else ""
