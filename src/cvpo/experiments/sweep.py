@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -130,8 +129,6 @@ def _advance_to_end(statuses: Sequence[Status], backend: Backend, table: SweepTa
     except Interrupted as stop:
         done = sum(status.state == "done" for status in statuses)
         table.message(f"stopping: {done} of {len(statuses)} runs are done; the same command goes on with the others")
-        if stop.number == signal.SIGINT:
-            raise KeyboardInterrupt from None
-        raise SystemExit(128 + stop.number) from None
+        raise stop.as_exit() from None
     finally:
         backend.stop()
