@@ -72,6 +72,11 @@ def test_what_cannot_be_trained_is_refused():
             spec.check()
 
 
+def test_names_that_others_know_are_not_refused():
+    for elsewhere in ({"envs_on_ray": "auto"}, {"python": "python3.8"}):
+        RunSpec("no_such_module:Pendulum-v1", "sac", 10, config=elsewhere).check()
+
+
 def test_a_setting_is_given_once():
     with pytest.raises(ValueError, match=r"particles is set twice.*particles=a,b"):
         parse_settings(["particles=16", "particles=32"])

@@ -63,12 +63,10 @@ class RunSpec:
 
     def check(self) -> None:
         """Refuse what cannot be trained, before anything is started."""
-        from cvpo.envs.sources import check_known
-        from cvpo.training.train import check_numbers, resolve_limits
+        from cvpo.training.train import check_name, check_numbers, resolve_limits
 
         check_numbers(self.steps, self.seed)
-        if self.settings().python is None:  # another interpreter knows others
-            check_known(self.env)
+        check_name(self.env, self.settings())
         resolve_limits(self.env, self.algorithm, self.cost_limit)
 
     def same_run(self, other: RunSpec) -> bool:

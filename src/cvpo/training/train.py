@@ -105,8 +105,7 @@ def train(
     if type(settings) is not entry.config:
         ours, theirs = (f"{kind.__module__}.{kind.__qualname__}" for kind in (entry.config, type(settings)))
         raise BadValue(f"{algorithm} takes {ours}, got {theirs}")
-    if settings.python is None and settings.envs_on_ray is None:  # another interpreter or machine knows others
-        check_known(env)
+    check_name(env, settings)
     limits = resolve_limits(env, algorithm, cost_limit)
     make_environments = environment_maker(env, settings, limits, name)
     display = Display(steps, limits, quiet=quiet)
@@ -190,6 +189,12 @@ _MOST_THREADS = 4096  # a run from anybody must not start as many as it likes
 def check_numbers(steps: Any, seed: Any) -> tuple[int, int]:
     """Both as Python's integers; refuses what is none."""
     return whole_number("steps", steps, 1, LARGEST), whole_number("seed", seed, 0, LARGEST)
+
+
+def check_name(env: EnvSource, settings: LoopConfig) -> None:
+    """Refuse a name that no environment has. Another interpreter or machine knows others than this one."""
+    if settings.python is None and settings.envs_on_ray is None:
+        check_known(env)
 
 
 def begun_with(path: Path) -> int | None:
