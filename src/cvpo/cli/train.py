@@ -1,4 +1,4 @@
-"""`cvpo train`: its flags depend on the algorithm, and their defaults on the preset, a file and the task."""
+"""`cvpo train`: its flags depend on the algorithm, and their defaults on the preset and a file."""
 
 import contextlib
 import dataclasses

@@ -56,7 +56,7 @@ class RunSpec:
         return Path(_file_name(self.env)) / self.method / f"seed-{self.seed}"
 
     def settings(self) -> LoopConfig:
-        """All settings of the run, those of its preset and its task included."""
+        """All settings of the run, those of its preset included."""
         from cvpo.presets import make_config
 
         return make_config(self.algorithm, self.preset, dict(self.config))

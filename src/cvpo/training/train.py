@@ -86,7 +86,7 @@ def train(
         run_dir: where the run is written. By default runs/ENV/ALGORITHM/seed-N.
         resume: continue from the newest checkpoint in the run directory; start a new run if there is none.
         overwrite: delete a run that is already in the directory.
-        preset: named settings to start from: "default" or "paper".
+        preset: named settings to start from: "default", "paper" or, for the off-policy methods, "reference".
         config: settings that override the preset, as a dict or as the algorithm's whole Config.
         quiet: print nothing.
         tensorboard: write TensorBoard events too.
