@@ -33,7 +33,7 @@ class Config(CriticConfig):
     E-step is asked for w / √(1 + w²) of the largest cost reduction that its KL bound allows."""
     integral_gain: float = setting(0.08, "cost control")
     """How fast the weight grows: an epoch adds integral_gain · error · (1 - 0.9 |error|). Below the target it falls."""
-    max_reduction: float = setting(0.95, "cost control")
+    max_reduction: float = setting(0.85, "cost control")
     """Largest fraction that is requested, of all constraints together; below 1, so that the reward keeps a part of
     every step."""
     limit_start: float = setting(1.0, "cost control")
