@@ -34,9 +34,9 @@ INTRODUCTION = f"""# Benchmarks
 
 The methods here beside the numbers that others have published for the same tasks. One setting is
 used for all tasks. Rewards and costs here are those of the policies without noise: the mean over
-the evaluations in the last {CONVERGED:.0%} of training and over seeds, with the third quartile of
-the costs of all these evaluations. A cost in bold is above the limit. Rows that were not run to
-their end are left out.
+the evaluations in the last {CONVERGED:.0%} of training and over seeds, with the third quartile of the costs of all
+these evaluations. A cost in bold is above the limit. Rows that were not run to their end are left
+out. One seed decides nothing: read the column of seeds.
 
 This page is written by `python results/benchmarks.py RUNS ...` from the runs that the commands
 leave; the published numbers are in `results/published.toml`.
@@ -144,12 +144,15 @@ def verdicts(rows: Sequence[Row]) -> str:
 def commands(suite: str, runs: Sequence[RunRecord]) -> str:
     """What was run, as commands that run it again: methods with equal tasks, seeds, steps and preset in one line."""
     plan = SUITES[suite]["quick"]
+    alike: dict[tuple[str, str, int], list[RunRecord]] = {}
+    for run in runs:
+        name, preset = _method(run), str(run.settings.get("preset", "default"))
+        seeds = len({other.seed for other in runs if (other.env, _method(other)) == (run.env, name)})
+        alike.setdefault((name, preset, seeds), []).append(run)
     lines: dict[str, list[str]] = {}
-    for method in dict.fromkeys((_method(run), str(run.settings.get("preset", "default"))) for run in runs):
-        name, preset = method
-        own = [run for run in runs if (_method(run), str(run.settings.get("preset", "default"))) == method]
+    for (name, preset, seeds), own in alike.items():
         tasks = [task for task in plan.tasks if any(run.env == task for run in own)]
-        seeds, steps = len({run.seed for run in own}), {run.planned_steps for run in own}
+        steps = {run.planned_steps for run in own}
         known = name in plan.seeds
         options = "" if tasks == list(plan.tasks) and known else f" --tasks {' '.join(tasks)}"
         if seeds != plan.seeds.get(name):
