@@ -34,9 +34,9 @@ INTRODUCTION = f"""# Benchmarks
 
 The methods here beside the numbers that others have published for the same tasks. One setting is
 used for all tasks. Rewards and costs here are those of the policies without noise: the mean over
-the evaluations in the last {CONVERGED:.0%} of training and over seeds, with the third quartile of the costs of all
-these evaluations. A cost in bold is above the limit. Rows that were not run to their end are left
-out. One seed decides nothing: read the column of seeds.
+the evaluations in the last {CONVERGED:.0%} of training and over seeds, with the third quartile of the costs
+of all these evaluations. A cost in bold is above the limit. Rows that were not run to their end are
+left out. One seed decides nothing: read the column of seeds.
 
 This page is written by `python results/benchmarks.py RUNS ...` from the runs that the commands
 leave; the published numbers are in `results/published.toml`.
