@@ -145,10 +145,12 @@ def commands(suite: str, runs: Sequence[RunRecord]) -> str:
     """What was run, as commands that run it again: methods with equal tasks, seeds, steps and preset in one line."""
     plan = SUITES[suite]["quick"]
     alike: dict[tuple[str, str, int], list[RunRecord]] = {}
+    seeds_of: dict[tuple[str, str, str], set[int]] = {}
     for run in runs:
-        name, preset = _method(run), str(run.settings.get("preset", "default"))
-        seeds = len({other.seed for other in runs if (other.env, _method(other)) == (run.env, name)})
-        alike.setdefault((name, preset, seeds), []).append(run)
+        seeds_of.setdefault((run.env, *_method_and_preset(run)), set()).add(run.seed)
+    for run in runs:
+        name, preset = _method_and_preset(run)
+        alike.setdefault((name, preset, len(seeds_of[run.env, name, preset])), []).append(run)
     lines: dict[str, list[str]] = {}
     for (name, preset, seeds), own in alike.items():
         tasks = [task for task in plan.tasks if any(run.env == task for run in own)]
@@ -165,8 +167,8 @@ def commands(suite: str, runs: Sequence[RunRecord]) -> str:
     return "\n".join(line.format(f" --algorithms {' '.join(names)}") for line, names in lines.items())
 
 
-def _method(run: RunRecord) -> str:
-    return run.algorithm + ("-no-kl" if without_kl(run) else "")
+def _method_and_preset(run: RunRecord) -> tuple[str, str]:
+    return run.algorithm + ("-no-kl" if without_kl(run) else ""), str(run.settings.get("preset", "default"))
 
 
 def section(suite: str, study: Study, tables: dict[str, Any], also: dict[str, Study], images: Path) -> str:

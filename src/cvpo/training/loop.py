@@ -141,6 +141,8 @@ class Loop:
         checkpoint = store.load(self._learner.state, self._learner.segment_template)
         if checkpoint is None:
             self._directory.require_no_results()
+            if start.learned is None and start.data is None:
+                return 0
             fresh = jax.device_get(self._learner.state)
             if start.learned is not None:
                 self._learner.restore(warm_state(fresh, start.learned), ())
