@@ -19,6 +19,10 @@ from cvpo.errors import BadValue, did_you_mean
 Group = Literal["environment", "training", "critics", "policy", "cost control", "logging"]
 GROUPS: tuple[Group, ...] = typing.get_args(Group)
 
+# Steps of an epoch and most environments of a method with a replay, unless `envs` says otherwise. Such a method answers
+# to an epoch's cost only after it: longer epochs let cost and policy swing, shorter ones measure too few episodes.
+EPOCH_STEPS, MOST_ENVS = 2_000, 5
+
 V = TypeVar("V")
 
 
@@ -41,7 +45,7 @@ class LoopConfig:
     off_policy: ClassVar[bool] = False
     """Whether the method learns from a replay of old episodes."""
 
-    envs: int = setting(20, "environment")
+    envs: int | None = setting(20, "environment")
     """Environments that run side by side. In an epoch each of them makes the steps of one episode."""
     episode_length: int | None = setting(None, "environment")
     """Steps of an episode. Only needed if the environment states no time limit."""
@@ -68,8 +72,14 @@ class LoopConfig:
     normalize_observations: bool = setting(True, "training")
     """Scale observations by their running mean and deviation. The scale is saved with the policy."""
 
+    def env_count(self, episode_length: int) -> int:
+        """How many environments run side by side: `envs`, or what the length of episodes suggests."""
+        return self.envs or max(1, min(MOST_ENVS, EPOCH_STEPS // episode_length))
+
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "envs", "eval_episodes", "eval_every", "threads")
+        require_at_least(self, 1, "eval_episodes", "eval_every", "threads")
+        if self.envs is not None:
+            require_at_least(self, 1, "envs")
         if self.episode_length is not None:
             require_at_least(self, 1, "episode_length")
         if self.env_timeout is not None:
@@ -85,9 +95,9 @@ class OffPolicyConfig(LoopConfig):
 
     off_policy: ClassVar[bool] = True
 
-    envs: int = setting(5, "environment")
+    envs: int | None = setting(None, "environment")
     """Environments that run side by side. In an epoch each of them makes the steps of one episode. Keep it small: the
-    policy learns from its mistakes only after the epoch."""
+    policy learns from its mistakes only after the epoch. Default: as many as make 2,000 steps, from 1 to 5."""
     hidden: tuple[int, ...] = setting((128, 128), "training")
     """Widths of the hidden layers of every network."""
     batch_size: int = setting(256, "training")
@@ -115,7 +125,7 @@ class OffPolicyConfig(LoopConfig):
         return self.batch_size // self.n_step if self.retrace else self.batch_size
 
     def updates_per_epoch(self, episode_length: int) -> float:
-        return episode_length * self.envs * self.update_ratio
+        return episode_length * self.env_count(episode_length) * self.update_ratio
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,7 +133,7 @@ class OffPolicyConfig(LoopConfig):
         if self.retrace and self.n_step > self.batch_size:
             raise BadValue(f"retrace needs n_step <= batch_size = {self.batch_size}, got n_step = {self.n_step}")
         require_at_least(self, 0, "random_epochs")
-        require_between(self, 0, self.envs, "noiseless_envs")
+        require_between(self, 0, self.envs or MOST_ENVS, "noiseless_envs")
         require_between(self, 0.0, 1.0, "polyak")
         require_positive(self, "update_ratio", "critic_learning_rate")
 

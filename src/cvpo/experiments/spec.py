@@ -131,7 +131,10 @@ def is_finished(spec: RunSpec, directory: Path) -> bool:
         saved = make_config(spec.algorithm, overrides=read_config(directory)["config"])
     except (OSError, UserError):  # nothing there that can be read, or settings that there are no longer
         return False
-    return saved == spec.settings()
+    asked = spec.settings()
+    if asked.envs is None:  # the episodes' length decided it
+        asked = dataclasses.replace(asked, envs=saved.envs)
+    return saved == asked
 
 
 def grid(

@@ -45,7 +45,8 @@ class Learner(abc.ABC):
 
     def __init__(self, algorithm: Algorithm, config: LoopConfig, spec: Spec) -> None:
         self.algorithm, self._spec = algorithm, spec
-        self.epoch_steps = spec.episode_length * config.envs
+        self.envs = config.env_count(spec.episode_length)
+        self.epoch_steps = spec.episode_length * self.envs
         self.act = make_act(algorithm)
         self.state: State = None
         self._observe = jax.jit(algorithm.observe)
@@ -96,11 +97,11 @@ class OffPolicyLearner(Learner):
         if config.replay_capacity < self.epoch_steps:
             raise BadValue(
                 f"replay_capacity {config.replay_capacity} does not hold one epoch of {self.epoch_steps} steps "
-                f"({spec.episode_length} in each of {config.envs} environments); raise it or lower envs"
+                f"({spec.episode_length} in each of {self.envs} environments); raise it or lower envs"
             )
         # no more than the run has, as memory for all is taken at the start
         self.replay_epochs = min(config.replay_capacity // self.epoch_steps, epochs)
-        self.segment_template = replay.segment(spec, config.envs)
+        self.segment_template = replay.segment(spec, self.envs)
         self.act = make_act(algorithm, config.noiseless_envs)
         self._random_act = make_random_act(spec)
         self._replay: replay.Replay
@@ -111,7 +112,7 @@ class OffPolicyLearner(Learner):
 
     def begin(self, key: jax.Array) -> None:
         super().begin(key)
-        self._replay = replay.create(self._spec, self.replay_epochs, self._config.envs)
+        self._replay = replay.create(self._spec, self.replay_epochs, self.envs)
 
     def restore(self, state: State, segments: Iterable[tuple[int, Transition]]) -> None:
         super().restore(state, segments)

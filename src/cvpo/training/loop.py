@@ -91,7 +91,7 @@ class Loop:
         epochs = epochs_of(steps, self._learner.epoch_steps)
         store = CheckpointStore(
             self._directory.checkpoints,
-            learner_identity(self._name, self._spec, self._config.envs),
+            learner_identity(self._name, self._spec, self._learner.envs),
             replay_epochs=self._learner.replay_epochs,
         )
         first = self._restore(store, epochs, start or Start())
@@ -177,7 +177,7 @@ class Loop:
 
     def _collect(self, epoch: int) -> Transition:
         learner, (key, _) = self._learner, _keys(self._key, epoch)
-        seeds = self._seeds(TRAIN, epoch, self._config.envs)
+        seeds = self._seeds(TRAIN, epoch, self._learner.envs)
         with self._phase("collect") as progress:
             return self._again_if_lost(
                 lambda: collect(self._environments, learner.acting(epoch), learner.policy, key, seeds, progress)

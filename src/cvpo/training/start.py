@@ -66,8 +66,9 @@ class Sources(NamedTuple):
             steps = own_data.read_demonstrations(self.demonstrations, environments, spec)
         if wants_data:
             assert isinstance(config, OffPolicyConfig) and steps is not None
-            room = config.replay_capacity // (spec.episode_length * config.envs)
-            data = own_data.pack(steps, spec, config.envs, max(1, room))
+            envs = config.env_count(spec.episode_length)
+            room = config.replay_capacity // (spec.episode_length * envs)
+            data = own_data.pack(steps, spec, envs, max(1, room))
         return Start(learned, data, learn=self.demonstrations is not None)
 
     def _paths(self) -> dict[str, str | Path]:

@@ -111,10 +111,10 @@ def train(
     display = Display(steps, limits, quiet=quiet)
     with (
         TrainingInterrupts(display.message, display.leave) as interrupts,
-        make_environments(settings.envs) as environments,
+        environments_for(settings, make_environments) as environments,
         environments.for_evaluation(partial(make_environments, settings.eval_episodes)) as evaluations,
     ):
-        settings = dataclasses.replace(settings, envs=environments.count)  # a vector environment decides it
+        asked, settings = settings, dataclasses.replace(settings, envs=environments.count)
         path = Path(run_dir) if run_dir is not None else default_run_dir(environments.name, algorithm, seed)
         check_sinks(tensorboard, wandb is not None)
         threads = begun_with(path) if resume else None
@@ -129,7 +129,7 @@ def train(
             environments.choices,
             environments.images,
         )
-        epochs = epochs_of(steps, spec.episode_length * settings.envs)
+        epochs = epochs_of(steps, spec.episode_length * environments.count)
         built = build(algorithm, settings, spec)
         begun = resume and (path / CONFIG).exists()
         sources = Sources(init_from, init_replay, demonstrations).or_those_of(path if begun else None)
@@ -150,7 +150,7 @@ def train(
             "preset": preset or "default",
             "compute_threads": threads,
             **sources.described(),
-            "changed": changed_settings(settings, make_config(algorithm, preset)),
+            "changed": changed_settings(asked, make_config(algorithm, preset)),
             "config": dataclasses.asdict(settings),
             "spec": dataclasses.asdict(spec),
         }
@@ -262,6 +262,18 @@ def environment_maker(
         name=name,
         ray=settings.envs_on_ray,
     )
+
+
+def environments_for(settings: LoopConfig, make: Callable[[int], Environments]) -> Environments:
+    """As many environments as `settings` ask for. A vector environment decides that itself."""
+    if settings.envs is not None:
+        return make(settings.envs)
+    first = make(1)  # to see how long its episodes are
+    count = settings.env_count(first.episode_length)
+    if first.count > 1 or count == 1:
+        return first
+    first.close()
+    return make(count)
 
 
 def default_run_dir(env: str, algorithm: str, seed: int) -> Path:

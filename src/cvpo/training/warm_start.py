@@ -43,8 +43,9 @@ def read_checkpoint(run: str | Path) -> Checkpoint:
     spec = _spec_of(saved)
     config = make_config(saved["algorithm"], overrides=saved["config"])
     own = jax.eval_shape(build(saved["algorithm"], config, spec).init, jax.random.key(0))
-    store = CheckpointStore(Path(run) / CHECKPOINTS, learner_identity(saved["algorithm"], spec, config.envs))
-    checkpoint = store.load(own, replay.segment(spec, config.envs))
+    envs = config.env_count(spec.episode_length)
+    store = CheckpointStore(Path(run) / CHECKPOINTS, learner_identity(saved["algorithm"], spec, envs))
+    checkpoint = store.load(own, replay.segment(spec, envs))
     if checkpoint is None:
         raise BadValue(f"a run cannot start from {run}: it has no checkpoint, only a run that keeps them can be one")
     return checkpoint
