@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cvpo.experiments.backends import cores
 from cvpo.experiments.spec import RunSpec, is_finished
 from cvpo.experiments.status import Status
 from cvpo.experiments.suites import core_hours, make_grid
 from cvpo.experiments.sweep import sweep
+from cvpo.machine import usable_cores
 
 
 def reproduce(
@@ -31,7 +31,7 @@ def reproduce(
     Says first how long that takes; `dry_run` says only that, and returns nothing.
     """
     specs = make_grid(suite, scale, tasks, methods, seeds, preset, steps)
-    print(describe(specs, output / "runs", workers or cores.available(), each_run=dry_run))
+    print(describe(specs, output / "runs", workers or usable_cores(), each_run=dry_run))
     if dry_run:
         return []
     # A finished run of this grid is for the report; with a replay each, they would fill the disk.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from cvpo.envs.adapter import Environments
 from cvpo.envs.sources import EnvSource
 from cvpo.errors import BadValue
 from cvpo.inputs import LARGEST, whole_number
+from cvpo.machine import usable_cores
 from cvpo.policies.policy import Policy
 
 AT_ONCE = 50  # environments side by side; more gain little and take more memory
@@ -66,7 +66,7 @@ def open_environments(
         episode_length=config["episode_length"],
         processes=config["processes"],
         timeout=config.get("env_timeout"),
-        threads=threads or _cores(),  # results do not depend on it
+        threads=threads or usable_cores(),  # results do not depend on it
     )
     theirs = {"observations": environments.observation, "actions": environments.action}
     ours = {"observations": policy.description["observation"]["layout"], "actions": policy.description["action"]}
@@ -75,10 +75,6 @@ def open_environments(
             environments.close()
             raise BadValue(f"the policy was trained on {what} {layout}, {environments.name} has {theirs[what]}")
     return environments
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_episodes(

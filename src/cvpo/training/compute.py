@@ -17,6 +17,8 @@ from typing import Any
 import jax
 from filelock import FileLock, Timeout
 
+from cvpo.machine import usable_cores
+
 CACHE_VARIABLE = "CVPO_COMPILATION_CACHE"
 CACHE_BYTES = 256 * 2**20  # about a hundred times what one method needs on one task
 _MIN_COMPILE_SECONDS = 0.05  # what compiles faster is not worth a file
@@ -59,10 +61,6 @@ def _default_threads() -> int:
         with contextlib.suppress(KeyError, ValueError):
             return int(os.environ[variable])
     return usable_cores()
-
-
-def usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _computing() -> bool:

@@ -11,13 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cvpo.errors import UserError
-
-CAN_PIN = hasattr(os, "sched_setaffinity")  # not on macOS
-
-
-def available() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if CAN_PIN else os.cpu_count() or 1
+from cvpo.machine import CAN_PIN
 
 
 class CoreClaim:

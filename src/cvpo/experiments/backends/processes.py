@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cvpo.experiments.backends import cores as machine
 from cvpo.experiments.backends.worker_process import WorkerProcess
 from cvpo.experiments.status import Status, latest_metrics
+from cvpo.machine import usable_cores
 from cvpo.runs.directory import METRICS
 
 
@@ -15,7 +15,7 @@ class LocalPool:
     """At most `workers` processes at once, each with `cores` cores; by default as many as the cores suffice for."""
 
     def __init__(self, statuses: Sequence[Status], workers: int | None, cores: int, retries: int) -> None:
-        self.concurrency = workers or max(1, machine.available() // cores)
+        self.concurrency = workers or max(1, usable_cores() // cores)
         self._statuses, self._cores, self._retries = statuses, cores, retries
         self._running: list[tuple[Status, WorkerProcess]] = []
         self._sizes: dict[Path, int] = {}  # of each run's metrics when they were last read
