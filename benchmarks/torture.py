@@ -36,7 +36,7 @@ TESTS = Path(__file__).parents[1] / "tests"
 SMALL = {"envs": 2, "hidden": [8], "eval_episodes": 1, "episode_length": 10}
 REPLAY = {"batch_size": 8, "update_ratio": 0.1, "replay_capacity": 400}
 METHODS: dict[str, dict[str, Any]] = {
-    "cvpo": SMALL | REPLAY | {"particles": 4, "policy_states": 8, "mstep_iterations": 1},
+    "cvpo": SMALL | REPLAY | {"particles": 4, "mstep_iterations": 1},
     "sac-lag": SMALL | REPLAY,
     "ppo-lag": SMALL,
 }

@@ -19,7 +19,7 @@ _PAPER_CRITICS: Settings = {
 }  # fmt: skip
 # Right half: what CVPO has of its own.
 _PAPER_CVPO: Settings = _PAPER_CRITICS | {
-    "policy_states": 300, "particles": 32, "mstep_iterations": 6, "policy_learning_rate": 2e-3, "cost_signal": "critic",
+    "particles": 32, "mstep_iterations": 6, "policy_learning_rate": 2e-3, "cost_signal": "critic",
     "kl_estep": 0.1, "kl_mean": 1e-3, "kl_scale": 1e-4, "max_dual": 1e4, "dual_batches": 1, "min_scale": 1e-3,
     "policy_polyak": 0.995,
 }  # fmt: skip

@@ -124,6 +124,11 @@ class OffPolicyConfig(LoopConfig):
         """Rows of a batch: a sequence counts for all its steps if all of them are learned from."""
         return self.batch_size // self.n_step if self.retrace else self.batch_size
 
+    @property
+    def learned_states(self) -> int:
+        """Steps of a batch that are learned from."""
+        return self.sequences * (self.n_step if self.retrace else 1)
+
     def updates_per_epoch(self, episode_length: int) -> float:
         return episode_length * self.env_count(episode_length) * self.update_ratio
 

@@ -42,10 +42,9 @@ class Config(CriticConfig):
     """How much of that extra width remains from one epoch to the next."""
 
     # E-step
-    particles: int = setting(16, "policy")
-    """Candidate actions per state in the E-step. (For discrete actions all choices are candidates.)"""
-    policy_states: int = setting(96, "policy")
-    """States of the batch that the E-step and the M-step use; the critics learn from the whole batch."""
+    particles: int = setting(8, "policy")
+    """Candidate actions per state in the E-step, in pairs on either side of the policy's mean. (For discrete actions
+    all choices are candidates.)"""
     kl_estep: float = setting(0.1, "policy")
     """Bound ε₂ on KL(q ‖ old policy) in the E-step."""
     dual_batches: int = setting(8, "policy")
@@ -88,7 +87,7 @@ class Config(CriticConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(self, 1, "particles", "policy_states", "dual_batches", "mstep_iterations", "limit_start")
+        require_at_least(self, 1, "particles", "dual_batches", "mstep_iterations", "limit_start")
         require_at_least(self, 0, "integral_gain")
         require_positive(
             self, "kl_estep", "kl_mean", "kl_scale", "policy_learning_rate", "dual_learning_rate",

@@ -72,7 +72,11 @@ def gaussian_head(
         return action, policy.log_prob(action[..., None, :])[..., 0]
 
     def candidates(policy: Gaussian, key: Key, count: int) -> tuple[jax.Array, jax.Array]:
-        actions = policy.sample(key, count)
+        # In mirrored pairs: the mean of the candidates is then exactly the policy's own. Otherwise its scatter is as
+        # large as what the weights are to tell the M-step, and larger the more components an action has.
+        drawn = policy.sample(key, (count + 1) // 2)
+        mirrored = 2 * policy.mean[..., None, :] - drawn
+        actions = jnp.concatenate([drawn, mirrored], axis=-2)[..., :count, :]
         return actions, jnp.full(actions.shape[:-1], -jnp.log(count))
 
     def log_probs(old: Gaussian, new: Gaussian, actions: jax.Array | None) -> tuple[jax.Array, ...]:

@@ -16,7 +16,7 @@ from cvpo.algorithms.base import Algorithm, Key, Params, Spec, Transition, Updat
 from cvpo.algorithms.cvpo import cost_control, guarantees
 from cvpo.algorithms.cvpo.config import Config
 from cvpo.algorithms.cvpo.estep import pool as pools
-from cvpo.algorithms.cvpo.estep.candidates import Values, centred, draw_candidates, state_count
+from cvpo.algorithms.cvpo.estep.candidates import Values, centred, draw_candidates
 from cvpo.algorithms.cvpo.estep.solve import EStep, solve_estep, tilted_weights
 from cvpo.algorithms.cvpo.heads import make_head
 from cvpo.algorithms.cvpo.metrics import update_metrics
@@ -51,7 +51,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             critics=critics.init(critic_key),
             policy=policy,
             target_actor=policy.actor,
-            pool=pools.start(spec.num_costs, pools.batch_count(config, spec), state_count(config), particles),
+            pool=pools.start(spec.num_costs, pools.batch_count(config, spec), config.learned_states, particles),
             solved=solved_nothing(),
             cost_control=cost_control.start(config, spec.num_costs),
         )

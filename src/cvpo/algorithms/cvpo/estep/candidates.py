@@ -46,23 +46,15 @@ class Candidates(NamedTuple):
         return (self.q_costs * jnp.exp(self.log_prior)).sum(-1).mean(-1)
 
 
-def state_count(config: Config) -> int:
-    """States of a batch that the E-step and the M-step work on."""
-    return min(config.policy_states, config.batch_size)
-
-
 def draw_candidates(
     config: Config,
     head: Head,
     critics: Critics,
     critic_params: Any,
     old_actor: Params,
-    obs: Float[Array, "N o"],
+    obs: Float[Array, "B o"],
     key: Key,
 ) -> Candidates:
-    """Candidates at `policy_states` of the observations, taken evenly from all of them."""
-    count = state_count(config)
-    obs = obs[jnp.arange(count) * len(obs) // count]
     old = head.distribution(old_actor, obs)
     actions, log_prior = head.candidates(old, key, config.particles)
     return Candidates(obs, old, actions, log_prior, *critics.combine(critics.values(critic_params, obs, actions)))
