@@ -172,12 +172,12 @@ def _method_and_preset(run: RunRecord) -> tuple[str, str]:
 
 
 def section(suite: str, study: Study, tables: dict[str, Any], also: dict[str, Study], images: Path) -> str:
-    """The part of the page about a suite, and its picture; empty if nothing of it was run."""
+    """The part of the page about a suite, and its picture; empty if it has no run but those of `also`."""
     rows = rows_of(suite, study, tables, also)
-    if not rows:
-        return ""
     tasks = {row.task for row in rows}
     runs = [run for run in study.runs if run.env in tasks]
+    if not runs:
+        return ""
     shown = Study.of(runs)
     picture = images / f"benchmark-{suite}.png"
     with styled():
