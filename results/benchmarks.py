@@ -7,6 +7,7 @@ Each suite of `cvpo reproduce` gets a table of the methods that were run, beside
 from __future__ import annotations
 
 import argparse
+import textwrap
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -36,7 +37,8 @@ The methods here beside the numbers that others have published for the same task
 used for all tasks. Rewards and costs here are those of the policies without noise: the mean over
 the evaluations in the last {CONVERGED:.0%} of training and over seeds, with the third quartile of the costs
 of all these evaluations. A cost in bold is above the limit. Rows that were not run to their end are
-left out. One seed decides nothing: read the column of seeds.
+left out. One seed decides nothing: read the column of seeds. CVPO with a remark behind its name is
+CVPO with [earlier settings](lab_book.md#where-do-todays-defaults-stand).
 
 This page is written by `python results/benchmarks.py RUNS ...` from the runs that the commands
 leave; the published numbers are in `results/published.toml`.
@@ -164,7 +166,13 @@ def commands(suite: str, runs: Sequence[RunRecord]) -> str:
             options += f" --steps {max(steps)}"
         options += "" if preset == "default" else f" --preset {preset}"
         lines.setdefault(f"cvpo {f'reproduce --suite {suite}' if known else 'sweep'}{{}}{options}", []).append(name)
-    return "\n".join(line.format(f" --algorithms {' '.join(names)}") for line, names in lines.items())
+    return "\n".join(_wrapped(line.format(f" --algorithms {' '.join(names)}")) for line, names in lines.items())
+
+
+def _wrapped(command: str) -> str:
+    """A command in lines that fit on the page."""
+    lines = textwrap.wrap(command, 96, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return " \\\n".join(lines)
 
 
 def _method_and_preset(run: RunRecord) -> tuple[str, str]:
