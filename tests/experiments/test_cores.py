@@ -7,13 +7,14 @@ import sys
 import pytest
 
 from cvpo.errors import UserError
-from cvpo.experiments.backends.cores import CoreClaim, available
+from cvpo.experiments.backends.cores import CoreClaim
+from cvpo.machine import usable_cores
 
 
 def test_claims_do_not_overlap_and_free_what_they_held(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     everything = os.sched_getaffinity(0)
-    claims = [CoreClaim(1) for _ in range(available())]
+    claims = [CoreClaim(1) for _ in range(usable_cores())]
     assert sorted(core for claim in claims for core in claim.cores) == sorted(everything)
     assert CoreClaim(1).cores == everything  # none is left: no promise, no pin
     freed = claims[0].cores
