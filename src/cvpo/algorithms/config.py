@@ -19,8 +19,8 @@ from cvpo.errors import BadValue, did_you_mean
 Group = Literal["environment", "training", "critics", "policy", "cost control", "logging"]
 GROUPS: tuple[Group, ...] = typing.get_args(Group)
 
-# Steps of an epoch, and most environments, if `envs` says nothing. A method with a replay sees the cost of an epoch only
-# after it: in longer epochs cost and policy swing, and shorter ones measure too few episodes.
+# Steps of an epoch, and most environments, if `envs` says nothing. A method with a replay sees the cost of an epoch
+# only after it: in longer epochs cost and policy swing, and shorter ones measure too few episodes.
 EPOCH_STEPS, MOST_ENVS = 2_000, 5
 
 V = TypeVar("V")
