@@ -114,7 +114,7 @@ def train(
         environments_for(settings, make_environments) as environments,
         environments.for_evaluation(partial(make_environments, settings.eval_episodes)) as evaluations,
     ):
-        asked, settings = settings, dataclasses.replace(settings, envs=environments.count)
+        asked_envs, settings = settings.envs, dataclasses.replace(settings, envs=environments.count)
         path = Path(run_dir) if run_dir is not None else default_run_dir(environments.name, algorithm, seed)
         check_sinks(tensorboard, wandb is not None)
         threads = begun_with(path) if resume else None
@@ -150,7 +150,7 @@ def train(
             "preset": preset or "default",
             "compute_threads": threads,
             **sources.described(),
-            "changed": changed_settings(asked, make_config(algorithm, preset)),
+            "changed": changed_settings(dataclasses.replace(settings, envs=asked_envs), make_config(algorithm, preset)),
             "config": dataclasses.asdict(settings),
             "spec": dataclasses.asdict(spec),
         }
