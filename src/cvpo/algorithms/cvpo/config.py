@@ -28,12 +28,12 @@ class Config(CriticConfig):
     """Number of recent episodes that a quantile or CVaR is computed from."""
     cost_smoothing: float = setting(0.5, "cost control")
     """Weight of the newest epoch in the running mean of the measured cost."""
-    proportional_gain: float = setting(0.8, "cost control")
+    proportional_gain: float = setting(0.4, "cost control")
     """Weight w of the cost for an error of 1. The error is (measured cost - target) / max(measured cost, limit). The
     E-step is asked for w / √(1 + w²) of the largest cost reduction that its KL bound allows."""
     integral_gain: float = setting(0.08, "cost control")
     """How fast the weight grows: an epoch adds integral_gain · error · (1 - 0.9 |error|). Below the target it falls."""
-    max_reduction: float = setting(0.85, "cost control")
+    max_reduction: float = setting(0.8, "cost control")
     """Largest fraction that is requested, of all constraints together; below 1, so that the reward keeps a part of
     every step."""
     limit_start: float = setting(1.0, "cost control")
