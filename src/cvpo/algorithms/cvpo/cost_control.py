@@ -16,6 +16,7 @@ large w is. So a weight may grow for long where the cost does not fall, without 
 The integral is what removes a steady offset: the cost answers to the request by changing at a rate, and a constant part
 of every request is needed to hold the cost against the pull of the reward. Far above the target, as in the first
 epochs, the proportional part acts almost alone: that the cost is high there says little of how much is needed later.
+That part is weak on purpose: while the policy's noise is wide, a strong request keeps it wide.
 With the critic's signal there is no controller: the threshold is the paper's.
 """
 
