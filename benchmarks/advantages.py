@@ -21,6 +21,7 @@ from cvpo.algorithms.base import Spec
 from cvpo.algorithms.cvpo.heads import make_head
 from cvpo.algorithms.offpolicy.critics import make_critics
 from cvpo.algorithms.registry import build
+from cvpo.algorithms.shared.noise import draw_noise
 from cvpo.algorithms.shared.normalize import scale
 from cvpo.envs.rollout import collect, make_act
 from cvpo.presets import make_config
@@ -75,7 +76,9 @@ def main() -> None:
     learner = newest_learner(arguments.run, settings, spec, config.envs, algorithm.init(jax.random.key(0)))
     with environment_maker(settings["env"], config, spec.cost_limits)(arguments.episodes) as environments:
         params, seeds = algorithm.policy(learner), np.arange(arguments.episodes)
-        played = collect(environments, make_act(algorithm), params, jax.random.key(1), seeds, lambda fraction: None)
+        rows = (spec.episode_length, arguments.episodes)
+        noise = np.asarray(draw_noise(spec, jax.random.key(1), rows, config.noise_color))
+        played = collect(environments, make_act(algorithm), params, noise, seeds, lambda fraction: None)
 
     critics = make_critics(config, spec)
     head = make_head(config, spec)

@@ -78,7 +78,7 @@ def main() -> None:
     compiled, to_native = make_act(algorithm), NativeActions(environments.action)
 
     def through_jax(observation: np.ndarray) -> np.ndarray:
-        return to_native(np.asarray(compiled(params, observation[None], None, 0)[0]))
+        return to_native(np.asarray(compiled(params, observation[None], None)[0]))
 
     observations = np.random.default_rng(0).normal(size=(CALLS, spec.obs_size)).astype(np.float32)
     contenders = {

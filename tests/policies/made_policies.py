@@ -48,6 +48,7 @@ class Made(NamedTuple):
     algorithm: Algorithm
     params: Any
     environments: Environments
+    spec: Spec
     observations: np.ndarray  # [B, 7]
 
 
@@ -74,4 +75,4 @@ def make_policy(run: Path, name: str, discrete: bool = False, **settings: Any) -
     directory.append_metrics({"epoch": 0})
     directory.close()
     PolicyWriter(run, algorithm, name, config, spec, environments).write(params, 0)
-    return Made(run, algorithm, params, environments, observations)
+    return Made(run, algorithm, params, environments, spec, observations)

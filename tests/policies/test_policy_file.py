@@ -9,6 +9,7 @@ import pytest
 from policies.made_policies import EVERY_POLICY, Robot, make_policy
 
 import cvpo
+from cvpo.algorithms.shared.noise import draw_noise
 from cvpo.envs.actions import NativeActions
 from cvpo.errors import UserError
 from cvpo.policies.best import best_epoch
@@ -39,7 +40,8 @@ def test_noise_has_the_distribution_of_training(made, name, discrete):
     made = made(name, discrete)
     policy = cvpo.load(made.run)
     same = np.repeat(made.observations[:1], 20_000, axis=0)
-    theirs = np.asarray(made.algorithm.act(made.params, same, jax.random.key(1))[0], float)
+    noise = draw_noise(made.spec, jax.random.key(1), (20_000,))
+    theirs = np.asarray(made.algorithm.act(made.params, same, noise)[0], float)
     ours = policy.act(same, deterministic=False).astype(float)
     if discrete:
         shares = [np.bincount(x.astype(int), minlength=4) / len(x) for x in (ours, theirs)]
@@ -53,7 +55,8 @@ def test_noise_has_the_distribution_of_training(made, name, discrete):
 def test_noise_at_its_smallest_is_that_of_training(tmp_path):
     made = make_policy(tmp_path, "cvpo", initial_scale=0.3, min_scale=0.29)
     same = np.repeat(made.observations[:1], 20_000, axis=0)
-    theirs = np.asarray(made.algorithm.act(made.params, same, jax.random.key(1))[0])
+    noise = draw_noise(made.spec, jax.random.key(1), (20_000,))
+    theirs = np.asarray(made.algorithm.act(made.params, same, noise)[0])
     ours = cvpo.load(made.run).act(same, deterministic=False)
     np.testing.assert_allclose(ours.std(0), theirs.std(0), rtol=0.03)
 

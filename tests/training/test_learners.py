@@ -72,12 +72,23 @@ def test_chunks_do_not_change_the_result(monkeypatch):
 
 def test_updates_keep_to_their_ratio_over_the_run():
     """40 steps an epoch at 0.33 updates each: 13, 13, 13, 13, 14 make 66 in five epochs."""
-    learner = new_learner(update_ratio=0.33)
+    learner = new_learner(update_ratio=0.33, early_update_factor=1.0)
     done = []
     learner.update = lambda updates, key, progress: done.append(updates) or {}
     for epoch in range(5):
         learner.learn(epoch, rollout(epoch), jax.random.key(epoch), lambda fraction: None)
     assert done == [13, 13, 13, 13, 14]
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5, 4.0])
+def test_the_update_ratio_falls_from_its_early_to_its_last_value(factor):
+    config = make_config("cvpo", None, {"update_ratio": 0.5, "early_update_factor": factor})
+    steps = np.arange(0, 100_001, 100)
+    due = np.array([config.updates_before(n) for n in steps])
+    middle = (steps[1:] + steps[:-1]) / 2
+    expected = 0.5 * np.clip(factor * 10_000 / middle, 1.0, factor)
+    np.testing.assert_allclose(np.diff(due) / 100, expected, atol=0.015)  # whole numbers of updates
+    np.testing.assert_allclose(due[1:], np.cumsum(expected * 100), atol=2)
 
 
 def test_a_restored_learner_goes_on_as_the_one_that_was_saved():

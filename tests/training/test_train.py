@@ -36,7 +36,7 @@ def test_a_run_writes_what_it_documents(whole):
 
 
 def test_an_epoch_without_updates_has_no_metrics_of_updates(tmp_path):
-    first, second = bandit(tmp_path, steps=40, config=TINY | {"episode_length": 10, "update_ratio": 0.04}).metrics()
+    first, second = bandit(tmp_path, steps=40, config=TINY | {"episode_length": 10, "update_ratio": 0.01}).metrics()
     assert "critic/reward_value" not in first and "critic/reward_value" in second
 
 

@@ -92,7 +92,8 @@ class Algorithm(NamedTuple):
 
     init(key) -> state
     policy(state) -> params        the part of the state that acting needs; this is what gets exported
-    act(params, obs [N, obs_size], key) -> (action, log_prob)     key None: the deterministic action
+    act(params, obs [N, obs_size], noise) -> (action, log_prob)   noise [N, action_size]: standard normal numbers that
+                                   the action is made of, or Gumbel's for choices; None: the deterministic action
     observe(state, rollout [H, N]) -> state     once an epoch, before its updates (on-policy: after): what episodes tell
     update(state, batch, key) -> (state, metrics)  off-policy: batch is Transition [B] (or [B, n]), called many times
                                    an epoch; on-policy: batch is the rollout [H, N], called once an epoch

@@ -19,6 +19,9 @@ from cvpo.errors import BadValue, did_you_mean
 Group = Literal["environment", "training", "critics", "policy", "cost control", "logging"]
 GROUPS: tuple[Group, ...] = typing.get_args(Group)
 
+# Steps after which the `early_update_factor` falls.
+EARLY_STEPS = 10_000
+
 # Steps of an epoch, and most environments, if `envs` says nothing. A method with a replay sees the cost of an epoch
 # only after it: in longer epochs cost and policy swing, and shorter ones measure too few episodes.
 EPOCH_STEPS, MOST_ENVS = 2_000, 5
@@ -103,13 +106,19 @@ class OffPolicyConfig(LoopConfig):
     batch_size: int = setting(256, "training")
     """Transitions in one update."""
     update_ratio: float = setting(0.25, "training")
-    """Updates per environment step."""
+    """Updates per environment step, in the long run."""
+    early_update_factor: float = setting(4.0, "training")
+    """How many times as many updates there are per step in the first 10,000 steps. The factor then falls in proportion
+    to 1 / steps, down to 1. A beginner's steps cost most, so it pays to learn as much as possible from them."""
     replay_capacity: int = setting(200_000, "training")
     """Environment steps that the replay keeps, rounded down to whole epochs."""
     random_epochs: int = setting(0, "training")
     """Epochs at the start that act at random, uniformly."""
     noiseless_envs: int = setting(0, "training")
     """How many of the `envs` act without noise, so that the critics learn where that leads."""
+    noise_color: float = setting(0.5, "training")
+    """How alike the noise of successive actions is: its power falls as 1 / frequency^noise_color. 0: independent (white
+    noise); 1: pink noise. Noise that lasts shows where an action leads, which a single step hardly does."""
     critic_learning_rate: float = setting(1e-3, "critics")
     """Learning rate of the critics (Adam)."""
     polyak: float = setting(0.98, "critics")
@@ -130,16 +139,25 @@ class OffPolicyConfig(LoopConfig):
         return self.sequences * (self.n_step if self.retrace else 1)
 
     def updates_per_epoch(self, episode_length: int) -> float:
+        """In the long run."""
         return episode_length * self.env_count(episode_length) * self.update_ratio
+
+    def updates_before(self, steps: int) -> int:
+        """Gradient steps due within so many environment steps: the integral of the update ratio over them."""
+        settled = self.early_update_factor * EARLY_STEPS  # steps after which the factor is 1
+        falling = EARLY_STEPS * math.log(min(max(steps, EARLY_STEPS), settled) / EARLY_STEPS)
+        early = self.early_update_factor * (min(steps, EARLY_STEPS) + falling)
+        return math.floor(self.update_ratio * (early + max(steps - settled, 0.0)) + 1e-9)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(self, 1, "batch_size", "replay_capacity", "n_step")
+        require_at_least(self, 1, "batch_size", "replay_capacity", "n_step", "early_update_factor")
         if self.retrace and self.n_step > self.batch_size:
             raise BadValue(f"retrace needs n_step <= batch_size = {self.batch_size}, got n_step = {self.n_step}")
         require_at_least(self, 0, "random_epochs")
         require_between(self, 0, self.envs or MOST_ENVS, "noiseless_envs")
         require_between(self, 0.0, 1.0, "polyak")
+        require_between(self, 0.0, 2.0, "noise_color")
         require_positive(self, "update_ratio", "critic_learning_rate")
 
 

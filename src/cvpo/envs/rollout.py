@@ -6,14 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from cvpo.algorithms.base import Algorithm, Spec, Transition, in_first_episode
-from cvpo.algorithms.shared.distributions import draw_each, log_softmax_each
+from cvpo.algorithms.shared.distributions import pick_each
 from cvpo.envs.adapter import Environments
 from cvpo.errors import UserError
 
-Act = Callable[[Any, np.ndarray, jax.Array | None, int], tuple[jax.Array, jax.Array]]
+# (params, obs [N, D], noise [N, a] | None) -> (action, log_prob)
+Act = Callable[[Any, np.ndarray, Any], tuple[jax.Array, jax.Array]]
 Progress = Callable[[float], None]
 
 
@@ -28,18 +30,16 @@ class Diverged(UserError, RuntimeError):
 
 
 def make_act(algorithm: Algorithm, noiseless: int = 0) -> Act:
-    """The policy as one compiled call: (params, obs [N, D], key of the epoch | None, step) -> (action, log_prob).
+    """The policy as one compiled call. Without noise its action is the deterministic one.
 
-    The first `noiseless` of the N environments get the deterministic action whatever the key. Its `log_prob` is that of
-    the policy with noise, as if it had been drawn, so that Retrace does not cut what follows it.
+    The first `noiseless` of the N environments never get noise. The `log_prob` of their actions is that of the policy
+    with noise, as if they had been drawn, so that Retrace does not cut what follows.
     """
 
     @jax.jit
-    def act(params: Any, obs: jax.Array, key: jax.Array | None, step: int) -> tuple[jax.Array, jax.Array]:
-        if key is None:
-            return algorithm.act(params, obs, None)
-        action, log_prob = algorithm.act(params, obs, jax.random.fold_in(key, step))
-        if noiseless:
+    def act(params: Any, obs: jax.Array, noise: jax.Array | None) -> tuple[jax.Array, jax.Array]:
+        action, log_prob = algorithm.act(params, obs, noise)
+        if noiseless and noise is not None:
             calm, calm_log_prob = algorithm.act(params, obs[:noiseless], None)
             action, log_prob = action.at[:noiseless].set(calm), log_prob.at[:noiseless].set(calm_log_prob)
         return action, log_prob
@@ -48,27 +48,26 @@ def make_act(algorithm: Algorithm, noiseless: int = 0) -> Act:
 
 
 def make_random_act(spec: Spec) -> Act:
-    """Uniformly random actions, in place of a policy that knows nothing yet."""
+    """Uniformly random actions made of the same noise, in place of a policy that knows nothing yet."""
 
     @jax.jit
-    def act(params: Any, obs: jax.Array, key: jax.Array, step: int) -> tuple[jax.Array, jax.Array]:
-        key = jax.random.fold_in(key, step)
+    def act(params: Any, obs: jax.Array, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
         if spec.choices:
-            uniform = log_softmax_each(jax.numpy.zeros((obs.shape[0], spec.action_size)), spec.choices)
-            return draw_each(key, uniform, spec.choices), jax.numpy.full(obs.shape[:1], -np.log(spec.choices).sum())
+            return pick_each(noise, spec.choices), jnp.full(obs.shape[:1], -np.log(spec.choices).sum())
         if spec.discrete:
-            action = jax.random.randint(key, obs.shape[:1], 0, spec.action_size)
-            return action, jax.numpy.full(obs.shape[:1], -np.log(spec.action_size))
-        action = jax.random.uniform(key, (obs.shape[0], spec.action_size), minval=-1.0, maxval=1.0)
-        return action, jax.numpy.full(obs.shape[:1], -spec.action_size * np.log(2.0))
+            return noise.argmax(-1), jnp.full(obs.shape[:1], -np.log(spec.action_size))
+        action = 2 * jax.scipy.special.ndtr(noise) - 1
+        return action, jnp.full(obs.shape[:1], -spec.action_size * np.log(2.0))
 
     return act
 
 
 def collect(
-    environments: Environments, act: Act, params: Any, key: jax.Array, seeds: np.ndarray, progress: Progress
+    environments: Environments, act: Act, params: Any, noise: Any, seeds: np.ndarray, progress: Progress
 ) -> Transition:
     """One epoch: every environment starts anew from its seed and runs for one episode's length; [H, N] of NumPy arrays.
+
+    The actions of each step are made of one row of the noise [H, N, a].
 
     An environment whose episode terminates early begins another, which the epoch's end may cut. A vector environment
     may need a step to begin it, in which it does not act: such steps are left out, and made up for at the end.
@@ -79,7 +78,7 @@ def collect(
     filled = np.zeros(environments.count, int)  # steps of each environment so far
     time = 0
     while filled.min() < horizon:
-        action, log_prob = jax.device_get(act(params, obs, key, time))
+        action, log_prob = jax.device_get(act(params, obs, noise[time % horizon]))
         require_numbers(action, log_prob)
         step = environments.step(action)
         fields = (obs, action, log_prob, step.reward, step.costs, step.next_obs, step.terminated, step.ended)
@@ -124,7 +123,7 @@ def _evaluate_round(
     length = np.zeros(environments.count, int)
     running = np.ones(environments.count, bool)
     for time in range(environments.episode_length):
-        action, log_prob = jax.device_get(act(params, obs, None, time))
+        action, log_prob = jax.device_get(act(params, obs, None))
         require_numbers(action, log_prob)
         step = environments.step(action)
         reward += running * step.reward

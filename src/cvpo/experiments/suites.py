@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cvpo.algorithms.config import OffPolicyConfig
 from cvpo.algorithms.registry import lookup
 from cvpo.errors import BadValue, did_you_mean
 from cvpo.experiments.spec import RunSpec
@@ -148,7 +149,8 @@ def core_hours(specs: Sequence[RunSpec]) -> float:
         config = spec.settings()
         step, update = COSTS[spec.preset][spec.algorithm]
         step += SLOWER.get(spec.env, 0.0)
-        milliseconds += spec.steps * (step + update * getattr(config, "update_ratio", 0.0))
+        updates = config.updates_before(spec.steps) if isinstance(config, OffPolicyConfig) else 0
+        milliseconds += spec.steps * step + updates * update
     return milliseconds / 3_600_000
 
 

@@ -5,6 +5,7 @@ Both are objects with one interface, which is all that the loop knows:
     begin(key)                       a state to start from
     restore(state, segments)         the state of an earlier process instead
     acting(epoch)                    how to act while that epoch is collected
+    noise(key)                       what the actions of an epoch are made of
     learn(epoch, rollout, ...)       what the rollout teaches; the state is another one afterwards
     state, policy                    everything that a checkpoint keeps, and the part of it that acting needs
     segment_template, replay_epochs  what a checkpoint keeps of each rollout, and of how many; None and 0: nothing
@@ -13,16 +14,17 @@ Both are objects with one interface, which is all that the loop knows:
 from __future__ import annotations
 
 import abc
-import math
 import time
 from collections.abc import Iterable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from cvpo.algorithms.base import Algorithm, Params, Scalars, Spec, State, Transition, UpdateMetrics
 from cvpo.algorithms.config import LoopConfig, OffPolicyConfig
+from cvpo.algorithms.shared.noise import draw_noise
 from cvpo.envs.rollout import Act, Progress, make_act, make_random_act
 from cvpo.errors import BadValue
 from cvpo.training import replay
@@ -48,6 +50,7 @@ class Learner(abc.ABC):
         self.envs = config.env_count(spec.episode_length)
         self.epoch_steps = spec.episode_length * self.envs
         self.act = make_act(algorithm)
+        self._noise_color = 0.0
         self.state: State = None
         self._observe = jax.jit(algorithm.observe)
         self._update = jax.jit(algorithm.update)
@@ -72,6 +75,11 @@ class Learner(abc.ABC):
 
     def acting(self, epoch: int) -> Act:
         return self.act
+
+    def noise(self, key: jax.Array) -> np.ndarray:
+        """What the actions of an epoch are made of [H, N, a]."""
+        rows = (self._spec.episode_length, self.envs)
+        return np.asarray(draw_noise(self._spec, key, rows, self._noise_color))
 
     @abc.abstractmethod
     def learn(self, epoch: int, rollout: Transition, key: jax.Array, progress: Progress) -> Scalars:
@@ -103,6 +111,7 @@ class OffPolicyLearner(Learner):
         self.replay_epochs = min(config.replay_capacity // self.epoch_steps, epochs)
         self.segment_template = replay.segment(spec, self.envs)
         self.act = make_act(algorithm, config.noiseless_envs)
+        self._noise_color = config.noise_color
         self._random_act = make_random_act(spec)
         self._replay: replay.Replay
         self._given = 0  # epochs that the replay had before the run's own
@@ -135,7 +144,8 @@ class OffPolicyLearner(Learner):
     def learn(self, epoch: int, rollout: Transition, key: jax.Array, progress: Progress) -> Scalars:
         self.state = self._observe(self.state, rollout)
         self._replay = replay.add(self._replay, rollout)
-        updates = self._updates_before(epoch + 1) - self._updates_before(epoch)
+        before, after = (self._config.updates_before(n * self.epoch_steps) for n in (epoch, epoch + 1))
+        updates = after - before
         return self.update(updates, key, progress) if updates else {}
 
     def update(self, updates: int, key: jax.Array, progress: Progress) -> Scalars:
@@ -154,10 +164,6 @@ class OffPolicyLearner(Learner):
             progress(done / updates)
         self.state, total = carry
         return total.of(updates)
-
-    def _updates_before(self, epoch: int) -> int:
-        """Gradient steps due before an epoch begins: whole numbers that keep to the ratio over the run."""
-        return math.floor(self._config.update_ratio * epoch * self.epoch_steps + 1e-9)
 
     def _one(self, state: State, memory: replay.Replay, key: jax.Array) -> tuple[State, UpdateMetrics]:
         sample_key, update_key = jax.random.split(key)

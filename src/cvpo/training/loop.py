@@ -177,10 +177,10 @@ class Loop:
 
     def _collect(self, epoch: int) -> Transition:
         learner, (key, _) = self._learner, _keys(self._key, epoch)
-        seeds = self._seeds(TRAIN, epoch, self._learner.envs)
+        seeds, noise = self._seeds(TRAIN, epoch, learner.envs), learner.noise(key)
         with self._phase("collect") as progress:
             return self._again_if_lost(
-                lambda: collect(self._environments, learner.acting(epoch), learner.policy, key, seeds, progress)
+                lambda: collect(self._environments, learner.acting(epoch), learner.policy, noise, seeds, progress)
             )
 
     def _learn(self, epoch: int, rollout: Transition) -> Scalars:

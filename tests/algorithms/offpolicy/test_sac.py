@@ -119,7 +119,7 @@ def test_sequences_whose_steps_all_end_give_the_one_step_update(retrace):
 def test_acting():
     algorithm = compiled(sac.make, CONFIG)
     params, obs = algorithm.policy(algorithm.init(KEY)), jnp.ones((20_000, 3))
-    action, log_prob = algorithm.act(params, obs, KEY)
+    action, log_prob = algorithm.act(params, obs, jax.random.normal(KEY, (20_000, 2)))
     assert (jnp.abs(action) < 1).all() and log_prob.shape == (20_000,)
     # the action without noise is the tanh of the mean, so the median of those with noise
     best, _ = algorithm.act(params, obs[:1], None)

@@ -110,7 +110,7 @@ def test_exploration_is_noise_around_the_policy():
     params = algorithm.policy(algorithm.init(KEY))
     obs = jnp.ones((20_000, 3))
     mean, _ = algorithm.act(params, obs, None)
-    action, log_prob = algorithm.act(params, obs, KEY)
+    action, log_prob = algorithm.act(params, obs, jax.random.normal(KEY, mean.shape))
     np.testing.assert_allclose((action - mean).std(0), 0.3, rtol=0.03)
     expected = stats.norm(mean, 0.3).logpdf(action).sum(-1)
     np.testing.assert_allclose(log_prob, expected, rtol=1e-3, atol=1e-3)

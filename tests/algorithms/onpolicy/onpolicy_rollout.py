@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from cvpo.algorithms.base import Algorithm, Spec, State, Transition
+from cvpo.algorithms.shared.noise import draw_noise
 
 LENGTH, ENVS = 20, 8
 
@@ -37,7 +38,9 @@ def play(algorithm: Algorithm, state: State, key: jax.Array, costs: int = 1) -> 
     edge_key, act_key = jax.random.split(key)
     edges = jax.random.uniform(edge_key, (LENGTH + 1, ENVS, 1), minval=-1.0)
     params = algorithm.policy(state)
-    action, log_prob = jax.vmap(lambda o, k: algorithm.act(params, o, k))(edges[:-1], jax.random.split(act_key, LENGTH))
+    discrete = algorithm.act(params, edges[0], None)[0].dtype == jnp.int32
+    noise = draw_noise(spec(discrete=discrete), act_key, (LENGTH, ENVS))
+    action, log_prob = jax.vmap(lambda o, n: algorithm.act(params, o, n))(edges[:-1], noise)
     bet = action - 1.0 if action.dtype == jnp.int32 else jnp.clip(action[..., 0], -1, 1)
     return Transition(
         obs=edges[:-1],

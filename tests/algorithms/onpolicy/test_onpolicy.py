@@ -13,6 +13,7 @@ from cvpo.algorithms.onpolicy.iteration import Batch, make_algorithm, standardiz
 from cvpo.algorithms.onpolicy.lagrangian import penalized_advantage
 from cvpo.algorithms.onpolicy.policy import PolicyConfig, make_policy
 from cvpo.algorithms.onpolicy.values import make_values, minibatches, rescale
+from cvpo.algorithms.shared.noise import draw_noise
 from cvpo.algorithms.shared.pid import pid_init
 
 CONFIG = PolicyConfig(hidden=(16,))
@@ -34,12 +35,13 @@ def test_the_density_of_a_continuous_policy_is_that_of_independent_normals():
 
 @pytest.mark.parametrize("discrete", [False, True])
 def test_acting_reports_the_density_of_the_action_drawn(discrete):
-    policy = make_policy(CONFIG, Spec(3, 4, discrete, (), 10))
+    task = Spec(3, 4, discrete, (), 10)
+    policy = make_policy(CONFIG, task)
     params = policy.init(KEY)
     obs = jax.random.normal(KEY, (6, 3))
     distribution = policy.distribution(params, obs)
-    for key in (None, KEY):
-        action, log_prob = policy.act(params, obs, key)
+    for noise in (None, draw_noise(task, KEY, (6,))):
+        action, log_prob = policy.act(params, obs, noise)
         np.testing.assert_allclose(log_prob, policy.log_prob(distribution, action), rtol=1e-6)
     best, _ = policy.act(params, obs, None)
     if discrete:

@@ -13,6 +13,7 @@ from cvpo.algorithms.base import Spec
 from cvpo.algorithms.onpolicy import trpo
 from cvpo.algorithms.onpolicy.iteration import Batch
 from cvpo.algorithms.onpolicy.policy import make_policy
+from cvpo.algorithms.shared.noise import draw_noise
 
 KEY = jax.random.key(0)
 
@@ -29,7 +30,7 @@ def test_the_natural_gradient_solves_with_the_explicit_fisher_matrix(task):
     def both():
         # away from the start, where the last layer is nearly zero
         params = jax.tree.map(lambda x: x + 0.5 * jax.random.normal(jax.random.key(x.size), x.shape), policy.init(KEY))
-        action, log_prob = policy.act(params, obs, KEY)
+        action, log_prob = policy.act(params, obs, draw_noise(task, KEY, (64,)))
         batch = Batch(obs, action, log_prob, advantages, jnp.ones(1), jnp.zeros(1), jnp.ones(()))
         region = trpo.make_region(config, policy, params, batch, advantages)
         flat, unravel = ravel_pytree(params)

@@ -31,7 +31,7 @@ class Head(NamedTuple):
 
     init(key) -> params
     distribution(params, obs [B, o]) -> a distribution
-    act(params, obs [B, o], key | None) -> (action, log_prob)
+    act(params, obs [B, o], noise [B, a] | None) -> (action, log_prob)
     candidates(distribution, key, count) -> (actions [B, K, d] | None for all choices, log_prior [B, K])
     log_prob(params, obs, action) -> [B]
     log_probs(old, new, actions) -> the candidates' log densities [B, K] for the M-step, one array for each part fitted
@@ -43,7 +43,7 @@ class Head(NamedTuple):
     kl_names: tuple[str, ...]
     init: Callable[[Key], Params]
     distribution: Callable[[Params, jax.Array], Any]
-    act: Callable[[Params, jax.Array, Key | None], tuple[jax.Array, jax.Array]]
+    act: Callable[[Params, jax.Array, jax.Array | None], tuple[jax.Array, jax.Array]]
     candidates: Callable[[Any, Key, int], tuple[jax.Array | None, jax.Array]]
     log_prob: Callable[[Params, jax.Array, jax.Array], jax.Array]
     log_probs: Callable[[Any, Any, jax.Array | None], tuple[jax.Array, ...]]
@@ -66,9 +66,9 @@ def gaussian_head(
     def distribution(params: Params, obs: jax.Array) -> Gaussian:
         return networks.gaussian_apply(params, obs, spec.action_size, initial_scale, min_scale)
 
-    def act(params: Params, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
+    def act(params: Params, obs: jax.Array, noise: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         policy = distribution(params, obs)
-        action = policy.mean if key is None else policy.sample(key, 1)[..., 0, :]
+        action = policy.mean if noise is None else policy.shifted(noise[..., None, :])[..., 0, :]
         return action, policy.log_prob(action[..., None, :])[..., 0]
 
     def candidates(policy: Gaussian, key: Key, count: int) -> tuple[jax.Array, jax.Array]:
@@ -106,9 +106,9 @@ def gaussian_head(
 def categorical_head(spec: Spec, hidden: Sequence[int]) -> Head:
     distribution = networks.categorical_apply
 
-    def act(params: Params, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
+    def act(params: Params, obs: jax.Array, noise: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         policy = distribution(params, obs)
-        action = policy.logits.argmax(-1) if key is None else policy.sample(key)
+        action = (policy.logits if noise is None else policy.logits + noise).argmax(-1)
         return action, policy.log_prob(action)
 
     return Head(
@@ -131,10 +131,9 @@ def choices_head(spec: Spec, hidden: Sequence[int]) -> Head:
     def distribution(params: Params, obs: jax.Array) -> Choices:
         return networks.choices_apply(params, obs, spec.choices)
 
-    def act(params: Params, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
+    def act(params: Params, obs: jax.Array, noise: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         policy = distribution(params, obs)
-        log_probs = policy.log_probs
-        action = pick_each(log_probs, spec.choices) if key is None else draw_each(key, log_probs, spec.choices)
+        action = pick_each(policy.log_probs if noise is None else policy.log_probs + noise, spec.choices)
         return action, policy.log_prob(action)
 
     def candidates(policy: Choices, key: Key, count: int) -> tuple[jax.Array, jax.Array]:

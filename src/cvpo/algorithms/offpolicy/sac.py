@@ -79,10 +79,10 @@ def make(config: Config, spec: Spec) -> Algorithm:
             penalty=penalty.init(),
         )
 
-    def act(params: Params, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
+    def act(params: Params, obs: jax.Array, noise: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         policy = networks.squashed_apply(params, obs)
-        if key is not None:
-            return policy.sample_and_log_prob(key)
+        if noise is not None:
+            return policy.shifted(noise)
         action = jnp.tanh(policy.mean)
         return action, log_density(policy, action)
 

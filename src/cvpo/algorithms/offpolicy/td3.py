@@ -118,11 +118,11 @@ def make(config: Config, spec: Spec) -> Algorithm:
     ) -> Scalars:
         return {"policy/loss": loss, **lagrangian.value_info(units, q_reward, q_costs), **penalty.info(state)}
 
-    def act(params: Params, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
+    def act(params: Params, obs: jax.Array, noise: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         action = networks.deterministic_apply(params, obs)
         explore = Gaussian(action, config.exploration_noise * jnp.eye(spec.action_size))
-        if key is not None:
-            action = explore.sample(key, 1)[:, 0]
+        if noise is not None:
+            action = explore.shifted(noise[:, None])[:, 0]
         return action, explore.log_prob(action[:, None])[:, 0]
 
     def improve(state: State, obs: jax.Array) -> State:

@@ -18,7 +18,6 @@ from cvpo.algorithms.shared.distributions import (
     Gaussian,
     categorical_kl,
     choices_kl,
-    draw_each,
     gaussian_kl,
     pick_each,
 )
@@ -62,7 +61,7 @@ class StochasticPolicy(NamedTuple):
 
     init(key) -> params
     distribution(params, obs [..., o]) -> Gaussian, Categorical or Choices
-    act(params, obs [N, o], key | None) -> (action, log_prob [N])
+    act(params, obs [N, o], noise [N, a] | None) -> (action, log_prob [N])
     log_prob(distribution, action) -> [...]
     kl(old, new) -> [...]: KL(old || new) of two distributions
     portable(params) -> Portable
@@ -70,7 +69,7 @@ class StochasticPolicy(NamedTuple):
 
     init: Callable[[Key], PolicyParams]
     distribution: Callable[[PolicyParams, jax.Array], Any]
-    act: Callable[[PolicyParams, jax.Array, Key | None], tuple[jax.Array, jax.Array]]
+    act: Callable[[PolicyParams, jax.Array, jax.Array | None], tuple[jax.Array, jax.Array]]
     log_prob: Callable[[Any, jax.Array], jax.Array]
     kl: Callable[[Any, Any], jax.Array]
     portable: Callable[[PolicyParams], Portable]
@@ -108,15 +107,14 @@ def make_policy(config: PolicyConfig, spec: Spec) -> StochasticPolicy:
             return policy.log_prob(action)
         return policy.log_prob(action[..., None, :])[..., 0]
 
-    def act(params: PolicyParams, obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
+    def act(params: PolicyParams, obs: jax.Array, noise: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         policy = distribution(params, obs)
         if isinstance(policy, Choices):
-            log_probs = policy.log_probs
-            action = pick_each(log_probs, spec.choices) if key is None else draw_each(key, log_probs, spec.choices)
+            action = pick_each(policy.log_probs if noise is None else policy.log_probs + noise, spec.choices)
         elif isinstance(policy, Categorical):
-            action = policy.logits.argmax(-1) if key is None else policy.sample(key)
+            action = (policy.logits if noise is None else policy.logits + noise).argmax(-1)
         else:
-            action = policy.mean if key is None else policy.sample(key, 1)[..., 0, :]
+            action = policy.mean if noise is None else policy.shifted(noise[..., None, :])[..., 0, :]
         return action, log_prob(policy, action)
 
     kl = choices_kl if spec.choices else categorical_kl if spec.discrete else gaussian_kl

@@ -23,7 +23,10 @@ class Gaussian(NamedTuple):
     def sample(self, key: jax.Array, particles: int) -> Float[Array, "*B K d"]:
         """K draws for each mean."""
         shape = (*self.mean.shape[:-1], particles, self.mean.shape[-1])
-        noise = jax.random.normal(key, shape, self.mean.dtype)
+        return self.shifted(jax.random.normal(key, shape, self.mean.dtype))
+
+    def shifted(self, noise: Float[Array, "*B K d"]) -> Float[Array, "*B K d"]:
+        """The draws that standard normal numbers stand for."""
         return self.mean[..., None, :] + jnp.einsum("...ij,...kj->...ki", self.scale_tril, noise)
 
     def log_prob(self, action: Float[Array, "*B K d"]) -> Float[Array, "*B K"]:
@@ -44,7 +47,11 @@ class SquashedGaussian(NamedTuple):
 
     def sample_and_log_prob(self, key: jax.Array) -> tuple[Float[Array, "*B d"], Float[Array, "*B"]]:
         """One reparametrised draw and its log density."""
-        raw = self.mean + self.scale * jax.random.normal(key, self.mean.shape, self.mean.dtype)
+        return self.shifted(jax.random.normal(key, self.mean.shape, self.mean.dtype))
+
+    def shifted(self, noise: Float[Array, "*B d"]) -> tuple[Float[Array, "*B d"], Float[Array, "*B"]]:
+        """The draw that standard normal numbers stand for, and its log density."""
+        raw = self.mean + self.scale * noise
         normal = -0.5 * (((raw - self.mean) / self.scale) ** 2 + LOG_2PI) - jnp.log(self.scale)
         # log(1 - tanh(x)^2) in a form that does not round to log(0) for large |x|
         correction = 2 * (math.log(2) - raw - jax.nn.softplus(-2 * raw))
@@ -59,9 +66,6 @@ class Categorical(NamedTuple):
     @property
     def log_probs(self) -> Float[Array, "*B n"]:
         return jax.nn.log_softmax(self.logits)
-
-    def sample(self, key: jax.Array) -> Int[Array, "*B"]:
-        return jax.random.categorical(key, self.logits)
 
     def log_prob(self, action: Int[Array, "*B"]) -> Float[Array, "*B"]:
         return jnp.take_along_axis(self.log_probs, action[..., None], axis=-1)[..., 0]

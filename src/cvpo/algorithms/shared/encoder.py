@@ -165,9 +165,9 @@ def with_encoder(make: Any, spec: Spec, normalize: bool, whole_rollouts: bool) -
         )
         return encoder, once_it_sees(encoder, inner.observe(rest, seen(encoder, rollout)), rest)
 
-    def act(params: tuple[Eyes, Any], obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
+    def act(params: tuple[Eyes, Any], obs: jax.Array, noise: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         looking, rest = params
-        return inner.act(rest, features(looking, obs), key)
+        return inner.act(rest, features(looking, obs), noise)
 
     def policy(state: tuple[EncoderState, Any]) -> tuple[Eyes, Any]:
         return eyes(state[0]), inner.policy(state[1])

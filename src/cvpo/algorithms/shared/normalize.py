@@ -27,9 +27,9 @@ def with_normalizer(inner: Algorithm, spec: Spec) -> Algorithm:
     def scaled(moments: Moments, batch: Transition) -> Transition:
         return batch._replace(obs=scale(moments, batch.obs), next_obs=scale(moments, batch.next_obs))
 
-    def act(params: tuple[Moments, Any], obs: jax.Array, key: Key | None) -> tuple[jax.Array, jax.Array]:
+    def act(params: tuple[Moments, Any], obs: jax.Array, noise: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         moments, rest = params
-        return inner.act(rest, scale(moments, obs), key)
+        return inner.act(rest, scale(moments, obs), noise)
 
     def observe(state: tuple[Moments, Any], rollout: Transition) -> tuple[Moments, Any]:
         moments, rest = state
