@@ -21,8 +21,7 @@ from cvpo.training.replay import Replay
 
 SMALL = {
     "envs": 20, "hidden": (32, 32), "batch_size": 128, "particles": 16, "update_ratio": 0.5, "eval_every": 10,
-    "safety_margin": 0.0,
-    "gamma": 0.9,
+    "early_update_factor": 1.0, "safety_margin": 0.0, "gamma": 0.9,
 }  # fmt: skip
 # Epochs of toys have a fifth of the updates of a task's, and the answer lies where the cost is at its limit: the
 # requested reduction must be steep there.

@@ -130,8 +130,8 @@ def test_acting():
 @pytest.mark.slow
 def test_pendulum_swings_up(tmp_path):
     config = {
-        "envs": 4, "hidden": (128, 128), "batch_size": 128, "update_ratio": 0.5, "polyak": 0.99, "n_step": 1,
-        "random_epochs": 1, "eval_episodes": 20, "eval_every": 5,
+        "envs": 4, "hidden": (128, 128), "batch_size": 128, "update_ratio": 0.5, "early_update_factor": 1.0,
+        "polyak": 0.99, "n_step": 1, "random_epochs": 1, "eval_episodes": 20, "eval_every": 5,
     }  # fmt: skip
     run = cvpo.train("Pendulum-v1", "sac", steps=20_000, run_dir=tmp_path, quiet=True, config=config)
     assert run.metrics()[-1]["eval/reward"] >= -200

@@ -126,8 +126,8 @@ def test_a_deterministic_policy_has_no_density_to_cut_traces_by():
 @pytest.mark.parametrize("name", ["td3", "ddpg"])
 def test_pendulum_swings_up(tmp_path, name):
     config = {
-        "envs": 4, "hidden": (64, 64), "batch_size": 128, "update_ratio": 0.5, "polyak": 0.99, "n_step": 1,
-        "eval_episodes": 20, "eval_every": 5,
+        "envs": 4, "hidden": (64, 64), "batch_size": 128, "update_ratio": 0.5, "early_update_factor": 1.0,
+        "polyak": 0.99, "n_step": 1, "eval_episodes": 20, "eval_every": 5,
     }  # fmt: skip
     run = cvpo.train("Pendulum-v1", name, steps=20_000, run_dir=tmp_path, quiet=True, config=config)
     assert run.metrics()[-1]["eval/reward"] >= -250
