@@ -184,7 +184,7 @@ def test_learning_from_images_within_a_limit(in_parts, tmp_path):
     make = partial(Gauge, in_parts=in_parts)
     env = make()
     config = {"episode_length": 20, "hidden": (64, 64), "eval_episodes": 50, "eval_every": 1000}
-    run = cvpo.train(make, steps=8_000, cost_limit=env.limit, run_dir=tmp_path, quiet=True, config=config)
+    run = cvpo.train(make, steps=6_000, cost_limit=env.limit, run_dir=tmp_path, quiet=True, config=config)
     last = run.metrics()[-1]
     assert last["eval/reward"] >= env.blind_reward + 0.7 * (env.best_reward - env.blind_reward)
     assert last["train/cost"] <= 1.3 * env.limit

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cvpo.algorithms.base import Spec
+from cvpo.algorithms.base import Spec, Transition
 from cvpo.algorithms.cvpo import cost_control
 from cvpo.algorithms.cvpo.config import Config
 
@@ -54,6 +54,23 @@ def test_no_steady_offset_and_bounded_overshoot(gain, delay, pull):
     assert costs[-100:].mean() == pytest.approx(TARGET, rel=0.1)
     assert costs.min() > 0.2 * TARGET
     assert (asked <= CONFIG.max_reduction + 1e-6).all()
+
+
+def test_a_request_grows_with_the_updates_not_with_the_epochs():
+    task, cost = spec(LIMIT), jnp.array([1.5 * LIMIT])
+    usual = CONFIG.updates_per_epoch(task.episode_length)
+    rollout = Transition(*[jnp.zeros((10, 2))] * len(Transition._fields))._replace(
+        costs=jnp.full((10, 2, 1), 0.15 * LIMIT), ended=jnp.zeros((10, 2), bool).at[-1].set(True)
+    )
+    slow = cost_control.respond(CONFIG, task, cost_control.start(CONFIG, 1), cost)
+    for times in (0, 2, 4):
+        control = cost_control.start(CONFIG, 1)
+        for _ in range(round(times * usual)):
+            control = cost_control.updated(control)
+        control = cost_control.measure(CONFIG, task, control, rollout)
+        np.testing.assert_allclose(control.integral, times * slow.integral, rtol=1e-5)
+        np.testing.assert_allclose(control.error, slow.error, rtol=1e-5)
+        assert control.updates == 0
 
 
 def test_noise_leaves_the_cost_within_its_limit():

@@ -5,8 +5,9 @@ For each of m constraints, once an epoch:
 1. measured cost = a running mean of the episodes' cost over a few epochs;
 2. error = how far it is above its target, as a fraction of the larger of cost and limit: between -1 and 1;
 3. weight w of the cost = proportional_gain · error + integral;
-4. the integral changes by integral_gain · error, less of it the larger the error is; it does not grow while the request
-   is at its maximum, and far below the target it is forgotten, by a part of itself in proportion to error⁴;
+4. the integral changes by integral_gain · error, less of it the larger the error is, and more of it after an epoch of
+   more updates than usual; it does not grow while the request is at its maximum, and far below the target it is
+   forgotten, by a part of itself in proportion to error⁴;
 5. requested fraction = w / √(1 + w²), at most max_reduction.
 
 The fraction is one of the largest cost reduction that the E-step's KL bound allows, so that it can be met whatever the
@@ -27,7 +28,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, ScalarLike
 
 from cvpo.algorithms.base import Spec, Transition, first_episode_costs, first_episode_means
 from cvpo.algorithms.cvpo.config import Config
@@ -52,6 +53,7 @@ class CostControl(NamedTuple):
     error: Float[Array, " m"]  # how far it is above its target
     integral: Float[Array, " m"]  # what past errors add to the cost's weight
     epoch: Int[Array, ""]
+    updates: Int[Array, ""]  # of the policy since the cost was measured
 
 
 class Request(NamedTuple):
@@ -62,21 +64,34 @@ class Request(NamedTuple):
 
 
 def start(config: Config, constraints: int) -> CostControl:
-    zeros = jnp.zeros(constraints)
+    zeros, none = jnp.zeros(constraints), jnp.zeros((), jnp.int32)
     recent = recent_costs.start(config, constraints)
-    return CostControl(zeros, recent, error=zeros, integral=zeros, epoch=jnp.zeros((), jnp.int32))
+    return CostControl(zeros, recent, error=zeros, integral=zeros, epoch=none, updates=none)
 
 
 def measure(config: Config, spec: Spec, control: CostControl, rollout: Transition) -> CostControl:
     """The controller after an epoch's episodes [H, N]."""
+    pace = control.updates / config.updates_per_epoch(spec.episode_length)
+    control = control._replace(updates=jnp.zeros_like(control.updates))
     if config.constraint == "mean":
-        return respond(config, spec, control, first_episode_means(rollout, rollout.costs))
+        return respond(config, spec, control, first_episode_means(rollout, rollout.costs), pace)
     recent, statistic = recent_costs.observe(config, control.recent, first_episode_costs(rollout))
-    return respond(config, spec, control._replace(recent=recent), statistic)
+    return respond(config, spec, control._replace(recent=recent), statistic, pace)
 
 
-def respond(config: Config, spec: Spec, control: CostControl, cost: Float[Array, " m"]) -> CostControl:
-    """The controller after an epoch in which episodes had the mean cost `cost`, or the constraint's statistic."""
+def updated(control: CostControl) -> CostControl:
+    """The controller after one more update of the policy."""
+    return control._replace(updates=control.updates + 1)
+
+
+def respond(
+    config: Config, spec: Spec, control: CostControl, cost: Float[Array, " m"], pace: ScalarLike = 1.0
+) -> CostControl:
+    """The controller after an epoch in which episodes had the mean cost `cost`, or the constraint's statistic.
+
+    The pace is how much the policy has learned since the epoch before, compared with an epoch late in training. Cost
+    answers to updates: a policy that makes four times as many needs a request that grows four times as fast.
+    """
     control = control._replace(epoch=control.epoch + 1)
     # A statistic is of many epochs already.
     weight = config.cost_smoothing if config.constraint == "mean" else 1.0
@@ -86,7 +101,7 @@ def respond(config: Config, spec: Spec, control: CostControl, cost: Float[Array,
     largest = max_weight(config)
     saturated = together(cost_weight(config, error, control.integral)) >= largest
     counted = error * (1 - DAMPING * jnp.abs(error))
-    change = config.integral_gain * jnp.where(saturated, jnp.minimum(counted, 0.0), counted)
+    change = pace * config.integral_gain * jnp.where(saturated, jnp.minimum(counted, 0.0), counted)
     forgotten = FORGETTING * control.integral * jnp.minimum(error, 0.0) ** 4
     integral = jnp.clip(control.integral + change - forgotten, 0.0, largest)
     return control._replace(measured_cost=measured, error=error, integral=integral)

@@ -104,6 +104,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
         )
         new = state._replace(
             critics=critic_state,
+            cost_control=cost_control.updated(state.cost_control),
             pool=pool,
             policy=mstep.policy,
             target_actor=optax.incremental_update(mstep.policy.actor, state.target_actor, 1 - config.policy_polyak),
