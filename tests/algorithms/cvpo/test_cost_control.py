@@ -56,7 +56,7 @@ def test_no_steady_offset_and_bounded_overshoot(gain, delay, pull):
     assert (asked <= CONFIG.max_reduction + 1e-6).all()
 
 
-def test_a_request_grows_with_the_updates_not_with_the_epochs():
+def test_a_request_grows_faster_after_more_updates():
     task, cost = spec(LIMIT), jnp.array([1.5 * LIMIT])
     usual = CONFIG.updates_per_epoch(task.episode_length)
     rollout = Transition(*[jnp.zeros((10, 2))] * len(Transition._fields))._replace(
@@ -68,7 +68,7 @@ def test_a_request_grows_with_the_updates_not_with_the_epochs():
         for _ in range(round(times * usual)):
             control = cost_control.updated(control)
         control = cost_control.measure(CONFIG, task, control, rollout)
-        np.testing.assert_allclose(control.integral, times * slow.integral, rtol=1e-5)
+        np.testing.assert_allclose(control.integral, times**0.5 * slow.integral, rtol=1e-5)
         np.testing.assert_allclose(control.error, slow.error, rtol=1e-5)
         assert control.updates == 0
 

@@ -70,8 +70,13 @@ def start(config: Config, constraints: int) -> CostControl:
 
 
 def measure(config: Config, spec: Spec, control: CostControl, rollout: Transition) -> CostControl:
-    """The controller after an epoch's episodes [H, N]."""
-    pace = control.updates / config.updates_per_epoch(spec.episode_length)
+    """The controller after an epoch's episodes [H, N].
+
+    Cost answers to updates. After an epoch of more updates than a late one has, the integral must grow faster, or the
+    reward outruns it. But more updates do not mean more episodes: in proportion to them, the high cost of the first
+    episodes alone would fill it. The root of their ratio is between the two.
+    """
+    pace = jnp.sqrt(control.updates / config.updates_per_epoch(spec.episode_length))
     control = control._replace(updates=jnp.zeros_like(control.updates))
     if config.constraint == "mean":
         return respond(config, spec, control, first_episode_means(rollout, rollout.costs), pace)
@@ -89,8 +94,7 @@ def respond(
 ) -> CostControl:
     """The controller after an epoch in which episodes had the mean cost `cost`, or the constraint's statistic.
 
-    The pace is how much the policy has learned since the epoch before, compared with an epoch late in training. Cost
-    answers to updates: a policy that makes four times as many needs a request that grows four times as fast.
+    The integral grows at this pace, see `measure`.
     """
     control = control._replace(epoch=control.epoch + 1)
     # A statistic is of many epochs already.
