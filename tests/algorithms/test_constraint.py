@@ -73,9 +73,10 @@ def plant(rng: np.random.Generator, level: float, count: int) -> np.ndarray:
 @pytest.mark.parametrize("constraint", ["mean", "quantile=0.9", "cvar=0.9"])
 def test_cvpos_controller_holds_the_statistic_at_the_limit(constraint):
     """A plant whose cost falls by the requested reduction in each epoch, and rises when less is requested."""
-    config = make_config("cvpo", overrides={"constraint": constraint, "safety_margin": 0.0})
+    # one update an epoch
+    config = make_config("cvpo", overrides={"constraint": constraint, "safety_margin": 0.0, "update_ratio": 0.2})
     spec = Spec(1, 1, False, (LIMIT,), 1)
-    measure = jax.jit(lambda control, batch: cost_control.measure(config, spec, control, batch))
+    measure = jax.jit(lambda control, batch: cost_control.measure(config, spec, cost_control.updated(control), batch))
     rng, level = np.random.default_rng(0), 3 * LIMIT
     control, seen = cost_control.start(config, 1), []
     for epoch in range(600):
