@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cvpo.algorithms.base import Spec, Transition
+from cvpo.algorithms.base import Sample, Spec, Transition
 from cvpo.algorithms.registry import lookup
 from cvpo.presets import make_config
 
@@ -28,16 +28,17 @@ OBS_SIZE, ACTION_SIZE = 60, 2
 ROW = "{:<12}{:>12}{:>14}{:>12}{:>8}"
 
 
-def random_batch(size: int) -> Transition:
+def random_sample(size: int) -> Sample:
     rng = np.random.default_rng(0)
 
     def normal(*shape: int) -> jax.Array:
         return jnp.asarray(rng.normal(size=(size, *shape)), jnp.float32)
 
     never = jnp.zeros(size, bool)
-    return Transition(
+    steps = Transition(
         normal(OBS_SIZE), jnp.tanh(normal(ACTION_SIZE)), normal(), normal(), normal(1), normal(OBS_SIZE), never, never
     )
+    return Sample(steps, normal(OBS_SIZE))
 
 
 def products(jaxpr: Any, conditional: bool = False) -> Iterator[tuple[bool, Any]]:
@@ -106,16 +107,16 @@ def main() -> None:
         config = make_config(name, "paper", sizes | {"cost_signal": "measured"} if name.endswith("-lag") else sizes)
         spec = Spec(OBS_SIZE, ACTION_SIZE, False, (10.0,), 400)
         algorithm = lookup(name).make(config, spec)
-        state, batch, key = algorithm.init(jax.random.key(0)), random_batch(options.batch_size), jax.random.key(1)
+        state, sample, key = algorithm.init(jax.random.key(0)), random_sample(options.batch_size), jax.random.key(1)
 
         @jax.jit
-        def updates(state: Any, rounds: int, algorithm=algorithm, batch=batch, key=key) -> Any:
+        def updates(state: Any, rounds: int, algorithm=algorithm, sample=sample, key=key) -> Any:
             def body(i: jax.Array, state: Any) -> Any:
-                return algorithm.update(state, batch, jax.random.fold_in(key, i))[0]
+                return algorithm.update(state, sample, jax.random.fold_in(key, i))[0]
 
             return jax.lax.fori_loop(0, rounds, body, state)
 
-        multiply, work = make_products(algorithm.update, (state, batch, key), getattr(config, "policy_delay", 1))
+        multiply, work = make_products(algorithm.update, (state, sample, key), getattr(config, "policy_delay", 1))
         programs = ((updates, state), (multiply, jnp.zeros(())))
         times: tuple[list[float], list[float]] = ([], [])
         for turn in range(options.turns + 1):

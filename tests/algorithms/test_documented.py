@@ -10,6 +10,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import pytest
+from samples import sample_of
 
 from cvpo.algorithms.base import Spec, Transition
 from cvpo.algorithms.config import GROUPS, grouped_fields
@@ -51,11 +52,9 @@ def metrics(name: str, constraints: int, discrete: bool):
     action = array(dtype=jnp.int32) if discrete else array(2)
     flag = array(dtype=jnp.bool_)
     batch = Transition(array(3), action, array(), array(), array(constraints), array(3), flag, flag)
-    return jax.eval_shape(lambda key: algorithm.update(algorithm.init(key), batch_of(batch), key)[1], jax.random.key(0))
-
-
-def batch_of(shapes):
-    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    data = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), batch)
+    data = sample_of(data) if type(config).off_policy else data
+    return jax.eval_shape(lambda key: algorithm.update(algorithm.init(key), data, key)[1], jax.random.key(0))
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

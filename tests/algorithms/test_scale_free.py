@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from samples import sample_of
 
 from cvpo.algorithms.base import Algorithm, Params, Spec, Transition
 from cvpo.algorithms.config import OffPolicyConfig
@@ -86,7 +87,7 @@ def learned(
         state = algorithm.observe(state, rollout)
         for number in range(UPDATES):
             key = jax.random.fold_in(jax.random.key(epoch), number)
-            state, _ = algorithm.update(state, data((12, sequence), 10 * epoch + number), key)
+            state, _ = algorithm.update(state, sample_of(data((12, sequence), 10 * epoch + number)), key)
     params = algorithm.policy(state)
     seen = steps((5,), 1, 7).obs * np.float32(obs)
     return algorithm.act(params, jnp.asarray(seen), None)[0], params

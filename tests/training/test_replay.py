@@ -99,3 +99,13 @@ def test_means_end_with_the_first_episode():
     ended = jnp.array([[False, False], [True, False], [False, True], [True, False]])
     values = jnp.array([[1.0, 10.0], [2.0, 20.0], [100.0, 30.0], [100.0, 100.0]])
     assert float(first_episode_means(epoch(0)._replace(ended=ended), values)) == (1 + 2 + 10 + 20 + 30) / 2
+
+
+def test_states_are_drawn_one_by_one_from_all_that_is_filled():
+    ring = filled(0, 1, size=5)
+    states = replay.sample_states(ring, jax.random.key(0), 4000)
+    there = np.asarray(ring.steps.obs[:2]).reshape(-1, states.shape[-1])
+    seen, counts = np.unique(np.asarray(states), axis=0, return_counts=True)
+    np.testing.assert_array_equal(seen, np.unique(there, axis=0))  # each of them, and none of what is not filled
+    expected = 4000 / len(seen)
+    assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()

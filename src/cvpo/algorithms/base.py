@@ -55,6 +55,24 @@ class Transition(NamedTuple):
     ended: jax.Array  # [...] bool: last step of its episode, terminated or cut by time
 
 
+class Sample(NamedTuple):
+    """What an update of a method with a replay learns from.
+
+    Critics need sequences, but the states of one are nearly the same: a policy learns far more from as many states that
+    were drawn one by one.
+    """
+
+    steps: Transition  # [B], or [B, n] sequences, for the critics
+    states: jax.Array  # [S, obs_size] for the policy
+
+
+def seen_through(look: Callable[[jax.Array], jax.Array], data: Transition | Sample) -> Any:
+    """`data` with what `look` makes of its observations."""
+    if isinstance(data, Sample):
+        return Sample(seen_through(look, data.steps), look(data.states))
+    return data._replace(obs=look(data.obs), next_obs=look(data.next_obs))
+
+
 class UpdateMetrics(NamedTuple):
     """What one update tells the run's log, by what becomes of an epoch's updates: their mean or the largest of them."""
 
@@ -95,8 +113,8 @@ class Algorithm(NamedTuple):
     act(params, obs [N, obs_size], noise) -> (action, log_prob)   noise [N, action_size]: standard normal numbers that
                                    the action is made of, or Gumbel's for choices; None: the deterministic action
     observe(state, rollout [H, N]) -> state     once an epoch, before its updates (on-policy: after): what episodes tell
-    update(state, batch, key) -> (state, metrics)  off-policy: batch is Transition [B] (or [B, n]), called many times
-                                   an epoch; on-policy: batch is the rollout [H, N], called once an epoch
+    update(state, data, key) -> (state, metrics)   off-policy: a Sample of the replay, called many times an epoch;
+                                   on-policy: the rollout [H, N], called once an epoch
     describe() -> str              one line for the start of a run, may be empty
     portable(params) -> Portable   the same parameters for what acts without JAX: the policy file
     """
@@ -104,7 +122,7 @@ class Algorithm(NamedTuple):
     init: Callable[[Key], State]
     policy: Callable[[State], Params]
     act: Callable[[Params, jax.Array, Key | None], tuple[jax.Array, jax.Array]]
-    update: Callable[[State, Transition, Key], tuple[State, UpdateMetrics]]
+    update: Callable[[State, Any, Key], tuple[State, UpdateMetrics]]
     observe: Callable[[State, Transition], State] = lambda state, rollout: state
     describe: Callable[[], str] = lambda: ""
     portable: Callable[[Params], Portable] | None = None

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cvpo.algorithms.base import Algorithm, Params, Scalars, Spec, State, Transition, UpdateMetrics
+from cvpo.algorithms.base import Algorithm, Params, Sample, Scalars, Spec, State, Transition, UpdateMetrics
 from cvpo.algorithms.config import LoopConfig, OffPolicyConfig
 from cvpo.algorithms.shared.noise import draw_noise
 from cvpo.envs.rollout import Act, Progress, make_act, make_random_act
@@ -166,9 +166,10 @@ class OffPolicyLearner(Learner):
         return total.of(updates)
 
     def _one(self, state: State, memory: replay.Replay, key: jax.Array) -> tuple[State, UpdateMetrics]:
-        sample_key, update_key = jax.random.split(key)
-        batch = replay.sample(memory, sample_key, self._config.sequences, self._config.n_step)
-        return self.algorithm.update(state, batch, update_key)
+        steps_key, states_key, update_key = jax.random.split(key, 3)
+        steps = replay.sample(memory, steps_key, self._config.sequences, self._config.n_step)
+        states = replay.sample_states(memory, states_key, self._config.learned_states)
+        return self.algorithm.update(state, Sample(steps, states), update_key)
 
     def _updates(
         self, carry: tuple[State, UpdateMetrics], memory: replay.Replay, key: jax.Array, start: int, stop: int

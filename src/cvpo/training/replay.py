@@ -66,12 +66,23 @@ def sample(replay: Replay, key: jax.Array, batch_size: int, length: int = 1) -> 
     A sequence that runs beyond its epoch goes on at the epoch's first step, so that each step is drawn equally often in
     each place. The last step counts as ended: whoever sums along a sequence stops at an ended step and bootstraps.
     """
-    epochs, horizon, envs = replay.steps.reward.shape
-    filled = jnp.minimum(replay.added, epochs)
-    index = jax.random.randint(key, (batch_size,), 0, filled * horizon * envs)
-    epoch, step, env = index // (horizon * envs), index // envs % horizon, index % envs
+    horizon = replay.steps.reward.shape[1]
+    epoch, step, env = _draw(replay, key, batch_size)
     if length == 1:
         return jax.tree.map(lambda ring: ring[epoch, step, env], replay.steps)
     steps = (step[:, None] + jnp.arange(length)) % horizon
     batch: Transition = jax.tree.map(lambda ring: ring[epoch[:, None], steps, env[:, None]], replay.steps)
     return batch._replace(ended=batch.ended | (steps == horizon - 1))
+
+
+def sample_states(replay: Replay, key: jax.Array, count: int) -> jax.Array:
+    """Observations [count, D] drawn uniformly, one by one."""
+    return replay.steps.obs[_draw(replay, key, count)]
+
+
+def _draw(replay: Replay, key: jax.Array, count: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Where so many steps are, drawn uniformly from all epochs that are filled: (epoch, step, environment)."""
+    epochs, horizon, envs = replay.steps.reward.shape
+    filled = jnp.minimum(replay.added, epochs)
+    index = jax.random.randint(key, (count,), 0, filled * horizon * envs)
+    return index // (horizon * envs), index // envs % horizon, index % envs

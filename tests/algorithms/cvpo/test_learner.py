@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from samples import sample_of
 from scipy.optimize import linprog
 from toys import Bandit, Menu, Stairs
 
@@ -117,7 +118,7 @@ def one_update(config: dict, spec: Spec = SPEC, error: float | None = None):
         state = state._replace(cost_control=control)
     made = make_config("cvpo", None, QUICK | config)
     batch = replay.sample(Replay(data, jnp.int32(1)), jax.random.key(1), made.sequences, made.n_step)
-    after, metrics = jax.jit(algorithm.update)(state, batch, jax.random.key(2))
+    after, metrics = jax.jit(algorithm.update)(state, sample_of(batch), jax.random.key(2))
     return state, after, metrics.of(1)
 
 
@@ -180,7 +181,7 @@ def test_the_limit_decays_to_its_final_value():
     seen, update = [], jax.jit(algorithm.update)
     for _ in range(3):
         state = algorithm.observe(state, jax.tree.map(lambda x: x[0], data))
-        _, metrics = update(state, batch, jax.random.key(2))
+        _, metrics = update(state, sample_of(batch), jax.random.key(2))
         seen.append(float(metrics.mean["estep/threshold"]) / threshold_factor(10, 0.99))
     np.testing.assert_allclose(seen, [3.0, 2.0, 1.5], rtol=1e-5)
 
@@ -193,7 +194,7 @@ def test_one_dual_is_solved_for_as_many_updates_as_it_has_batches():
     batch = replay.sample(Replay(rollout(SPEC), jnp.int32(1)), jax.random.key(1), config.sequences, config.n_step)
     temperatures = []
     for i in range(7):
-        state, _ = update(state, batch, jax.random.key(i))
+        state, _ = update(state, sample_of(batch), jax.random.key(i))
         temperatures.append(float(state.solved.estep.eta))
     first, second, third = temperatures[0], temperatures[3], temperatures[6]
     assert temperatures == [first] * 3 + [second] * 3 + [third]
@@ -248,7 +249,7 @@ def test_only_cut_traces_ask_how_probable_an_action_was(cut):
     state, data = algorithm.init(jax.random.key(0)), rollout(SPEC)
     batch = replay.sample(Replay(data, jnp.int32(1)), jax.random.key(1), config.sequences, config.n_step)
     rare = batch._replace(log_prob=batch.log_prob + 5.0)  # as if they had been far more probable than they are now
-    updated = [algorithm.update(state, b, jax.random.key(2))[0].critics.params for b in (batch, rare)]
+    updated = [algorithm.update(state, sample_of(b), jax.random.key(2))[0].critics.params for b in (batch, rare)]
     same = all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, updated), strict=True))
     assert same is not cut
 

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from samples import sample_of
 
-from cvpo.algorithms.base import Algorithm, Spec, State, Transition
+from cvpo.algorithms.base import Algorithm, Sample, Spec, State, Transition
 
 KEY = jax.random.key(0)
 LENGTH, ENVS = 10, 4
@@ -31,8 +32,8 @@ def compiled(make, config, *cost_limits: float) -> Algorithm:
     algorithm = make(config, spec(*cost_limits))
     compiled_update = jax.jit(algorithm.update, compiler_options={"xla_backend_optimization_level": 0})
 
-    def update(state: State, steps: Transition, key: jax.Array) -> tuple[State, dict]:
-        state, metrics = compiled_update(state, steps, key)
+    def update(state: State, steps: Transition | Sample, key: jax.Array) -> tuple[State, dict]:
+        state, metrics = compiled_update(state, sample_of(steps), key)
         return state, metrics.of(1)
 
     return algorithm._replace(update=update)

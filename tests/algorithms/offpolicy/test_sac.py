@@ -17,9 +17,11 @@ from offpolicy_batch import (
     spec,
     with_critics_of,
 )
+from samples import sample_of
 from tracking import assert_tracks_within_its_limit
 
 import cvpo
+from cvpo.algorithms.base import Sample
 from cvpo.algorithms.offpolicy import sac
 from cvpo.algorithms.shared.distributions import SquashedGaussian
 
@@ -85,7 +87,9 @@ def test_entropy_is_rewarded_and_costs_nothing():
 
     @jax.jit
     def learn(state, key):
-        return jax.lax.scan(lambda state, key: algorithm.update(state, steps, key), state, jax.random.split(key, 600))
+        return jax.lax.scan(
+            lambda state, key: algorithm.update(state, sample_of(steps), key), state, jax.random.split(key, 600)
+        )
 
     _, metrics = learn(algorithm.init(KEY), KEY)
     tail = {name: float(values[-100:].mean()) for name, values in metrics.of(1).items()}
@@ -112,7 +116,7 @@ def test_sequences_whose_steps_all_end_give_the_one_step_update(retrace):
     for options in ({}, {"n_step": 3, "retrace": retrace}):
         algorithm = compiled(sac.make, dataclasses.replace(CONFIG, gamma=0.0, **options))
         one = ended if options else single
-        results.append(algorithm.update(algorithm.init(KEY), one, KEY)[0])
+        results.append(algorithm.update(algorithm.init(KEY), Sample(one, single.obs), KEY)[0])
     assert_same(*results, 1e-5)
 
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from cvpo.algorithms.base import Algorithm, Key, Params, Spec, Transition, UpdateMetrics
+from cvpo.algorithms.base import Algorithm, Key, Params, Sample, Spec, Transition, UpdateMetrics
 from cvpo.algorithms.cvpo import cost_control, guarantees
 from cvpo.algorithms.cvpo.config import Config
 from cvpo.algorithms.cvpo.estep import pool as pools
@@ -21,7 +21,7 @@ from cvpo.algorithms.cvpo.estep.solve import EStep, solve_estep, tilted_weights
 from cvpo.algorithms.cvpo.heads import make_head
 from cvpo.algorithms.cvpo.metrics import update_metrics
 from cvpo.algorithms.cvpo.mstep import PolicyState, fit_policy, init_policy
-from cvpo.algorithms.offpolicy.critics import CriticState, Units, learned_steps, make_critics
+from cvpo.algorithms.offpolicy.critics import CriticState, Units, make_critics
 
 
 class State(NamedTuple):
@@ -59,7 +59,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
     def observe(state: State, rollout: Transition) -> State:
         return state._replace(cost_control=cost_control.measure(config, spec, state.cost_control, rollout))
 
-    def update(state: State, batch: Transition, key: Key) -> tuple[State, UpdateMetrics]:
+    def update(state: State, sample: Sample, key: Key) -> tuple[State, UpdateMetrics]:
         next_key, candidate_key = jax.random.split(key)
 
         def expect(params: Any, obs: jax.Array) -> jax.Array:
@@ -70,9 +70,10 @@ def make(config: Config, spec: Spec) -> Algorithm:
         def log_prob(obs: jax.Array, action: jax.Array) -> jax.Array:
             return head.log_prob(state.target_actor, obs, action)
 
-        critic_state, critic_metrics = critics.update(state.critics, batch, expect, log_prob)
-        obs = learned_steps(config, batch).obs
-        candidates = draw_candidates(config, head, critics, critic_state.target, state.target_actor, obs, candidate_key)
+        critic_state, critic_metrics = critics.update(state.critics, sample.steps, expect, log_prob)
+        candidates = draw_candidates(
+            config, head, critics, critic_state.target, state.target_actor, sample.states, candidate_key
+        )
         compared = centred(candidates) if config.cost_signal == "measured" else candidates
         if config.per_state:
             pool = state.pool  # stays empty: every state has a dual of its own

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from cvpo.algorithms.base import Scalars, Spec, Transition, first_episode_costs, first_episode_means
 from cvpo.algorithms.config import require_at_least, require_between, require_constraint, require_positive, setting
-from cvpo.algorithms.offpolicy.critics import CriticConfig, Critics, CriticState, Units, learned_steps
+from cvpo.algorithms.offpolicy.critics import CriticConfig, Critics, CriticState, Units
 from cvpo.algorithms.shared import pid, recent_costs
 from cvpo.algorithms.shared.returns import threshold_factor
 from cvpo.errors import BadValue
@@ -103,19 +103,18 @@ def require_continuous(method: str, spec: Spec) -> None:
 
 def learn_critics(
     critics: Critics,
-    config: CriticConfig,
     spec: Spec,
     state: CriticState,
-    batch: Transition,
+    steps: Transition,
     expect: Any,
     log_prob: Any,
-) -> tuple[CriticState, jax.Array, Scalars]:
-    """One step of the critics; also the observations [B, o] for the policy's step, and metrics."""
-    batch = batch._replace(costs=batch.costs[..., : spec.num_costs])
-    state, info = critics.update(state, batch, expect, log_prob)
+) -> tuple[CriticState, Scalars]:
+    """One step of the critics, and metrics."""
+    steps = steps._replace(costs=steps.costs[..., : spec.num_costs])
+    state, info = critics.update(state, steps, expect, log_prob)
     if not spec.num_costs:
         del info["critic/cost_loss"]  # the mean over no critics
-    return state, learned_steps(config, batch).obs, info
+    return state, info
 
 
 def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Penalty:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from cvpo.algorithms.base import Algorithm, Key, Params, Spec, Transition, UpdateMetrics
+from cvpo.algorithms.base import Algorithm, Key, Params, Sample, Spec, Transition, UpdateMetrics
 from cvpo.algorithms.config import require_positive, setting
 from cvpo.algorithms.offpolicy import lagrangian
 from cvpo.algorithms.offpolicy.critics import CriticConfig, CriticState, make_critics
@@ -86,7 +86,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
         action = jnp.tanh(policy.mean)
         return action, log_density(policy, action)
 
-    def update(state: State, batch: Transition, key: Key) -> tuple[State, UpdateMetrics]:
+    def update(state: State, sample: Sample, key: Key) -> tuple[State, UpdateMetrics]:
         next_key, action_key = jax.random.split(key)
         temperature = jnp.exp(state.log_temperature)
 
@@ -101,13 +101,11 @@ def make(config: Config, spec: Spec) -> Algorithm:
         def log_prob_now(obs: jax.Array, action: jax.Array) -> jax.Array:
             return log_density(networks.squashed_apply(state.actor, obs), action)
 
-        critic_state, obs, info = lagrangian.learn_critics(
-            critics, config, spec, state.critics, batch, expect, log_prob_now
-        )
+        critic_state, info = lagrangian.learn_critics(critics, spec, state.critics, sample.steps, expect, log_prob_now)
 
         def loss(actor: networks.MLP) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
-            action, log_prob = networks.squashed_apply(actor, obs).sample_and_log_prob(action_key)
-            q = critics.values(critic_state.params, obs, action[:, None, :])[..., 0]
+            action, log_prob = networks.squashed_apply(actor, sample.states).sample_and_log_prob(action_key)
+            q = critics.values(critic_state.params, sample.states, action[:, None, :])[..., 0]
             q_reward, q_costs = critics.combine(q)
             objective = penalty.objective(state.penalty, q_reward, q_costs)
             return (temperature * log_prob - objective).mean(), (log_prob.mean(), q_reward, q_costs)

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from cvpo.algorithms.base import Algorithm, Key, Params, Scalars, Spec, Transition, UpdateMetrics
+from cvpo.algorithms.base import Algorithm, Key, Params, Sample, Scalars, Spec, Transition, UpdateMetrics
 from cvpo.algorithms.config import require_at_least, require_positive, setting
 from cvpo.algorithms.offpolicy import lagrangian
 from cvpo.algorithms.offpolicy.critics import CriticConfig, CriticState, Units, make_critics
@@ -144,7 +144,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
             policy_info=policy_info(state.critics.units, value, q_reward, q_costs, penalty_state),
         )
 
-    def update(state: State, batch: Transition, key: Key) -> tuple[State, UpdateMetrics]:
+    def update(state: State, sample: Sample, key: Key) -> tuple[State, UpdateMetrics]:
         def expect(params: Any, obs: jax.Array) -> jax.Array:
             mean = networks.deterministic_apply(state.target_actor, obs)[:, None, :]
             shape = (mean.shape[0], config.next_actions, spec.action_size)
@@ -152,13 +152,13 @@ def make(config: Config, spec: Spec) -> Algorithm:
             noise = jnp.clip(noise, -config.target_noise_clip, config.target_noise_clip)
             return critics.values(params, obs, mean + noise).mean(-1)
 
-        critic_state, obs, info = lagrangian.learn_critics(critics, config, spec, state.critics, batch, expect, None)
+        critic_state, info = lagrangian.learn_critics(critics, spec, state.critics, sample.steps, expect, None)
         state = state._replace(critics=critic_state, updates=state.updates + 1)
         if config.policy_delay == 1:
-            state = improve(state, obs)
+            state = improve(state, sample.states)
         else:
             due = state.updates % config.policy_delay == 0
-            state = jax.lax.cond(due, improve, lambda state, obs: state, state, obs)
+            state = jax.lax.cond(due, improve, lambda state, obs: state, state, sample.states)
         target_actor = optax.incremental_update(state.actor, state.target_actor, 1 - config.polyak)
         return state._replace(target_actor=target_actor), UpdateMetrics(info | state.policy_info)
 

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from cvpo.algorithms.base import Algorithm, Key, Portable, Spec, Transition, UpdateMetrics
+from cvpo.algorithms.base import Algorithm, Key, Portable, Sample, Spec, Transition, UpdateMetrics, seen_through
 from cvpo.algorithms.shared import networks
 from cvpo.algorithms.shared.normalize import CLIP, Moments, merge, no_rows, scale, scaling
 
@@ -106,9 +106,8 @@ def with_encoder(make: Any, spec: Spec, normalize: bool, whole_rollouts: bool) -
     def eyes(state: EncoderState) -> Eyes:
         return Eyes(state.slow, state.numbers)
 
-    def seen(state: EncoderState, batch: Transition) -> Transition:
-        looking = eyes(state)
-        return batch._replace(obs=features(looking, batch.obs), next_obs=features(looking, batch.next_obs))
+    def seen(state: EncoderState, data: Transition | Sample) -> Any:
+        return seen_through(lambda obs: features(eyes(state), obs), data)
 
     def loss(weights: Weights, state: EncoderState, rows: Transition) -> jax.Array:
         """Of predicting the step from what is seen before it and the action; each part counts alike."""
@@ -146,13 +145,13 @@ def with_encoder(make: Any, spec: Spec, normalize: bool, whole_rollouts: bool) -
         state, values = jax.lax.scan(lambda s, chosen: step(s, jax.tree.map(lambda x: x[chosen], rows)), state, order)
         return state._replace(slow=state.weights.encoders), values.mean()
 
-    def update(state: tuple[EncoderState, Any], batch: Transition, key: Key) -> tuple[Any, UpdateMetrics]:
+    def update(state: tuple[EncoderState, Any], data: Transition | Sample, key: Key) -> tuple[Any, UpdateMetrics]:
         encoder, rest = state
         inner_key, own_key = jax.random.split(key)
         # the algorithm first: it learns from a rollout through the eyes that collected it
-        new, metrics = inner.update(rest, seen(encoder, batch), inner_key)
+        new, metrics = inner.update(rest, seen(encoder, data), inner_key)
         rest = once_it_sees(encoder, new, rest)
-        encoder, value = learn(encoder, batch, own_key)
+        encoder, value = learn(encoder, data.steps if isinstance(data, Sample) else data, own_key)
         return (encoder, rest), metrics._replace(mean=metrics.mean | {"encoder/loss": value})
 
     def observe(state: tuple[EncoderState, Any], rollout: Transition) -> tuple[EncoderState, Any]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Algorithm, Key, Portable, Spec, Transition, UpdateMetrics
+from cvpo.algorithms.base import Algorithm, Key, Portable, Sample, Spec, Transition, UpdateMetrics, seen_through
 
 CLIP = 10.0  # in deviations: an outlier must not blow up a network
 
@@ -24,8 +24,8 @@ def with_normalizer(inner: Algorithm, spec: Spec) -> Algorithm:
     def init(key: Key) -> tuple[Moments, Any]:
         return no_rows(spec.obs_size), inner.init(key)
 
-    def scaled(moments: Moments, batch: Transition) -> Transition:
-        return batch._replace(obs=scale(moments, batch.obs), next_obs=scale(moments, batch.next_obs))
+    def scaled(moments: Moments, data: Transition | Sample) -> Any:
+        return seen_through(lambda obs: scale(moments, obs), data)
 
     def act(params: tuple[Moments, Any], obs: jax.Array, noise: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         moments, rest = params
@@ -36,9 +36,11 @@ def with_normalizer(inner: Algorithm, spec: Spec) -> Algorithm:
         moments = merge(moments, rollout.obs.reshape(-1, spec.obs_size))
         return moments, inner.observe(rest, scaled(moments, rollout))
 
-    def update(state: tuple[Moments, Any], batch: Transition, key: Key) -> tuple[tuple[Moments, Any], UpdateMetrics]:
+    def update(
+        state: tuple[Moments, Any], data: Transition | Sample, key: Key
+    ) -> tuple[tuple[Moments, Any], UpdateMetrics]:
         moments, rest = state
-        rest, metrics = inner.update(rest, scaled(moments, batch), key)
+        rest, metrics = inner.update(rest, scaled(moments, data), key)
         return (moments, rest), metrics
 
     def portable(params: tuple[Moments, Any]) -> Portable:
