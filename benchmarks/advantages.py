@@ -6,6 +6,10 @@
 Plays episodes of the run's policy, as it explores, and compares each action's advantage A = Q(s, a) - E_π Q(s, ·) with
 what was then earned or paid, G. A critic that is right has a slope of G on A of 1; one whose preferences are noise
 has 0. "gain" is what a step of one deviation along A really changes, with its standard error over episodes.
+
+Single actions change little where steps are short, and the slopes are then lost in the scatter of what follows. So the
+same episodes are played again with every action moved by half a deviation, on average, to where a critic's slope
+points: towards more reward, or towards less of a cost. What that changes in a whole episode is far easier to see.
 """
 
 from __future__ import annotations
@@ -31,6 +35,8 @@ from cvpo.training.train import environment_maker
 from cvpo.training.warm_start import learner_identity
 
 SAMPLES = 16  # actions that estimate a state's value
+SLOPES = 8  # actions at which a state's slope is taken
+SHIFT = 0.5  # of an action along it, in the policy's deviations, root mean square
 
 
 def newest_learner(path: Path, settings: dict, spec: Spec, envs: int, init: object) -> object:
@@ -64,6 +70,11 @@ def report(name: str, advantage: np.ndarray, value: np.ndarray, followed: np.nda
     )
 
 
+def followed(name: str, before: np.ndarray, after: np.ndarray) -> str:
+    change = after - before
+    return f"{name} {after.mean():.4g} ({change.mean():+.3g} ± {change.std() / np.sqrt(len(change)):.2g})"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
@@ -79,10 +90,50 @@ def main() -> None:
         rows = (spec.episode_length, arguments.episodes)
         noise = np.asarray(draw_noise(spec, jax.random.key(1), rows, config.noise_color))
         played = collect(environments, make_act(algorithm), params, noise, seeds, lambda fraction: None)
+        judge(arguments.episodes, config, spec, learner, played)
+        for index in range(1 + spec.num_costs):
+            act = shifted(algorithm, config, spec, learner, played, index)
+            again = collect(environments, act, params, noise, seeds, lambda fraction: None)
+            name = signal_names(spec)[index]
+            totals = [np.concatenate([p.reward.sum(0)[None], p.costs.sum(0).T]) for p in (played, again)]
+            changes = (followed(*row) for row in zip(signal_names(spec), *totals, strict=True))
+            print(f"{'more reward' if index == 0 else f'less {name}':11} followed: " + ", ".join(changes))
 
-    critics = make_critics(config, spec)
-    head = make_head(config, spec)
 
+def signal_names(spec: Spec) -> list[str]:
+    return ["reward", *(f"cost {i}" if spec.num_costs > 1 else "cost" for i in range(spec.num_costs))]
+
+
+def shifted(algorithm, config, spec: Spec, learner, played, index: int):
+    """How to act with every action moved along a critic's slope: up for the reward, down for a cost."""
+    critics, head = make_critics(config, spec), make_head(config, spec)
+    moments, state = learner if config.normalize_observations else (None, learner)
+
+    def slope(obs: jax.Array) -> jax.Array:
+        """In the policy's deviations [N, a]."""
+        obs = obs if moments is None else scale(moments, obs)
+        policy = head.distribution(state.target_actor, obs)
+        around, _ = head.candidates(policy, jax.random.key(3), SLOPES)
+
+        def total(actions: jax.Array) -> jax.Array:
+            reward, costs = critics.combine(critics.values(state.critics.target, obs, actions))
+            return reward.sum() if index == 0 else -costs[index - 1].sum()
+
+        return jnp.einsum("nji,nj->ni", policy.scale_tril, jax.grad(total)(around).mean(1))
+
+    rows = played.obs[::20].reshape(-1, spec.obs_size)
+    size = jnp.sqrt((jax.jit(slope)(rows) ** 2).sum(-1).mean())
+
+    @jax.jit
+    def act(params, obs, noise):
+        return algorithm.act(params, obs, noise + SHIFT / size * slope(obs))
+
+    return act
+
+
+def judge(episodes: int, config, spec: Spec, learner, played) -> None:
+    """Print how well the critics' advantages agree with what was earned and paid in the episodes that were played."""
+    critics, head = make_critics(config, spec), make_head(config, spec)
     moments, state = learner if config.normalize_observations else (None, learner)
 
     @jax.jit
@@ -105,9 +156,8 @@ def main() -> None:
     signals = np.concatenate([played.reward[None], np.moveaxis(played.costs, -1, 0)])
     early = slice(0, len(keys) * 5 // 8)  # behind them, enough is left to be played to tell
     earned, paid = played.reward.sum(0).mean(), played.costs.sum(0).mean()
-    print(f"{arguments.episodes} episodes: reward {earned:.1f}, cost {paid:.1f}")
-    names = ["reward", *(f"cost {i}" if spec.num_costs > 1 else "cost" for i in range(spec.num_costs))]
-    for name, advantage, value, signal in zip(names, advantages, values, signals, strict=True):
+    print(f"{episodes} episodes: reward {earned:.1f}, cost {paid:.1f}")
+    for name, advantage, value, signal in zip(signal_names(spec), advantages, values, signals, strict=True):
         report(name, advantage[early], value[early], discounted(signal, config.gamma)[early])
 
 
