@@ -75,7 +75,7 @@ class Config(CriticConfig):
     """Upper bound of the one that holds the covariance, if it is another."""
     enforce_trust_region: bool = setting(False, "policy")
     """Step back towards the old policy whenever the M-step leaves its trust region."""
-    policy_polyak: float = setting(0.98, "policy")
+    policy_polyak: float = setting(0.965, "policy")
     """Weight of the old policy in each averaging step. The trust region is around this average, so it sets the pace of
     learning together with the KL bounds."""
     full_covariance: bool = setting(True, "policy")
