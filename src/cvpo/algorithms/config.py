@@ -104,7 +104,7 @@ class OffPolicyConfig(LoopConfig):
     hidden: tuple[int, ...] = setting((128, 128), "training")
     """Widths of the hidden layers of every network."""
     batch_size: int = setting(256, "training")
-    """Transitions in one update."""
+    """Steps that an update of the critics learns from, and states that one of the policy does."""
     update_ratio: float = setting(0.25, "training")
     """Updates per environment step, in the long run."""
     early_update_factor: float = setting(4.0, "training")
@@ -135,7 +135,7 @@ class OffPolicyConfig(LoopConfig):
 
     @property
     def learned_states(self) -> int:
-        """Steps of a batch that are learned from."""
+        """Steps of the critics' batch that are learned from; the policy sees as many states."""
         return self.sequences * (self.n_step if self.retrace else 1)
 
     def updates_per_epoch(self, episode_length: int) -> float:
