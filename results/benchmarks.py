@@ -40,9 +40,9 @@ of all these evaluations. A cost in bold is above the limit. Rows that were not 
 left out. One seed decides nothing: read the column of seeds. CVPO with a remark behind its name is
 CVPO with [earlier settings](lab_book.md#where-do-todays-defaults-stand).
 
-**The runs of CVPO so far are older than its noise that lasts and its early updates.** They had
-`--noise-color 0 --early-update-factor 1`; the commands below run today's defaults instead, and give
-other numbers.
+The rows "white noise" are of the defaults before: independent noise in every step, no early
+updates, and a policy that learned from the critics' sequences. Their runs are in `results/before`.
+A task without a row "CVPO" from here was not run with today's defaults yet.
 
 This page is written by `python results/benchmarks.py RUNS ...` from the runs that the commands
 leave; the published numbers are in `results/published.toml`.
