@@ -89,18 +89,18 @@ def gradient_error(make, config, limit: float, episode_cost: float) -> float:
         state = algorithm.observe(algorithm.init(KEY), rollout(episode_cost))
         state = jax.tree.map(lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x, state)
         assert state.penalty.multipliers[0] > 0
-        return _gradient_error(update, state, batch(dtype=np.float64))
+        return _gradient_error(update, state, sample_of(batch(dtype=np.float64)))
 
 
-def _gradient_error(update, state: State, steps: Transition) -> float:
-    gradient = jax.tree.map(lambda a, b: a - b, state.actor, update(state, steps, KEY)[0].actor)
+def _gradient_error(update, state: State, sample: Sample) -> float:
+    gradient = jax.tree.map(lambda a, b: a - b, state.actor, update(state, sample, KEY)[0].actor)
     leaves, shape = jax.tree.flatten(gradient)
     rng = np.random.default_rng(0)
     worst = 0.0
     for _ in range(3):
         direction = shape.unflatten([jnp.asarray(rng.normal(size=leaf.shape)) for leaf in leaves])
         ends = [
-            float(update(state._replace(actor=shifted(state.actor, direction, h)), steps, KEY)[1].mean["policy/loss"])
+            float(update(state._replace(actor=shifted(state.actor, direction, h)), sample, KEY)[1].mean["policy/loss"])
             for h in (1e-6, -1e-6)
         ]
         slope = sum(float((g * d).sum()) for g, d in zip(leaves, jax.tree.leaves(direction), strict=True))

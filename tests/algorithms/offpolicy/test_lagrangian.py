@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from offpolicy_batch import ENVS, KEY, LENGTH, TINY, batch, rollout, spec
+from samples import sample_of
 
 from cvpo.algorithms.offpolicy.critics import Units
 from cvpo.algorithms.offpolicy.lagrangian import MultiplierConfig, constrained, make_penalty
@@ -97,7 +98,8 @@ def test_a_learners_state_keeps_its_types(name):
     """Otherwise the second update of a run would be compiled anew."""
     algorithm = ALGORITHMS[name].make(make_config(name, overrides=TINY), spec(1.0))
     start = jax.eval_shape(algorithm.init, KEY)
-    after, _ = jax.eval_shape(algorithm.update, jax.eval_shape(algorithm.observe, start, rollout(5.0)), batch(), KEY)
+    observed = jax.eval_shape(algorithm.observe, start, rollout(5.0))
+    after, _ = jax.eval_shape(algorithm.update, observed, sample_of(batch()), KEY)
     types = [[(x.shape, x.dtype, x.weak_type) for x in jax.tree.leaves(state)] for state in (start, after)]
     assert types[0] == types[1]
 
