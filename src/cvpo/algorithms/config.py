@@ -110,8 +110,9 @@ class OffPolicyConfig(LoopConfig):
     early_update_factor: float = setting(4.0, "training")
     """How many times as many updates there are per step in the first 10,000 steps. The factor then falls in proportion
     to 1 / steps, down to 1. A beginner's steps cost most, so it pays to learn as much as possible from them."""
-    replay_capacity: int = setting(200_000, "training")
-    """Environment steps that the replay keeps, rounded down to whole epochs."""
+    replay_capacity: int = setting(1_000_000, "training")
+    """Environment steps that the replay keeps, rounded down to whole epochs. It takes no more memory than the run's
+    own steps. Where every episode is different, critics generalise only from many of them."""
     random_epochs: int = setting(0, "training")
     """Epochs at the start that act at random, uniformly."""
     noiseless_envs: int = setting(0, "training")
@@ -119,6 +120,9 @@ class OffPolicyConfig(LoopConfig):
     noise_color: float = setting(0.5, "training")
     """How alike the noise of successive actions is: its power falls as 1 / frequency^noise_color. 0: independent (white
     noise); 1: pink noise. Noise that lasts shows where an action leads, which a single step hardly does."""
+    policy_steady_updates: int | None = setting(25_000, "policy")
+    """Updates with the full learning rate of the policy. After that it falls in proportion to 1 / updates, so that the
+    policy comes to rest near its cost limit instead of swinging about it. None: it never falls."""
     critic_learning_rate: float = setting(1e-3, "critics")
     """Learning rate of the critics (Adam)."""
     polyak: float = setting(0.98, "critics")
@@ -137,6 +141,10 @@ class OffPolicyConfig(LoopConfig):
     def learned_states(self) -> int:
         """Steps of the critics' batch that are learned from; the policy sees as many states."""
         return self.sequences * (self.n_step if self.retrace else 1)
+
+    def policy_steady_steps(self, steps_per_update: float = 1.0) -> float | None:
+        """`policy_steady_updates` in gradient steps of the policy."""
+        return None if self.policy_steady_updates is None else self.policy_steady_updates * steps_per_update
 
     def updates_per_epoch(self, episode_length: int) -> float:
         """In the long run."""
@@ -158,6 +166,8 @@ class OffPolicyConfig(LoopConfig):
         require_between(self, 0, self.envs or MOST_ENVS, "noiseless_envs")
         require_between(self, 0.0, 1.0, "polyak")
         require_between(self, 0.0, 2.0, "noise_color")
+        if self.policy_steady_updates is not None:
+            require_at_least(self, 1, "policy_steady_updates")
         require_positive(self, "update_ratio", "critic_learning_rate")
 
 

@@ -20,6 +20,7 @@ from cvpo.algorithms.base import Key, Params
 from cvpo.algorithms.cvpo.config import Config
 from cvpo.algorithms.cvpo.estep.candidates import Candidates
 from cvpo.algorithms.cvpo.heads import Head
+from cvpo.algorithms.shared.optimizers import settling_adam
 
 P = TypeVar("P")
 
@@ -59,7 +60,7 @@ def init_policy(config: Config, head: Head, key: Key) -> PolicyState:
 
 
 def make_optimizer(config: Config) -> optax.GradientTransformation:
-    adam = optax.adam(config.policy_learning_rate)
+    adam = settling_adam(config.policy_learning_rate, config.policy_steady_steps(config.mstep_iterations))
     if config.max_gradient_norm is None:
         return adam
     return optax.chain(optax.clip_by_global_norm(config.max_gradient_norm), adam)

@@ -20,6 +20,7 @@ from cvpo.algorithms.offpolicy import lagrangian
 from cvpo.algorithms.offpolicy.critics import CriticConfig, CriticState, make_critics
 from cvpo.algorithms.shared import networks
 from cvpo.algorithms.shared.distributions import SquashedGaussian
+from cvpo.algorithms.shared.optimizers import settling_adam
 from cvpo.algorithms.shared.portable import squashed_policy
 
 
@@ -62,7 +63,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
     spec = lagrangian.constrained(config, spec)
     critics = make_critics(config, spec)
     penalty = lagrangian.make_penalty(config, spec)
-    optimizer = optax.adam(config.policy_learning_rate)
+    optimizer = settling_adam(config.policy_learning_rate, config.policy_steady_steps())
     temperature_optimizer = optax.adam(config.temperature_learning_rate)
     target_entropy = -float(spec.action_size) if config.target_entropy is None else config.target_entropy
 

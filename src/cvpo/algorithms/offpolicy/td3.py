@@ -21,6 +21,7 @@ from cvpo.algorithms.offpolicy import lagrangian
 from cvpo.algorithms.offpolicy.critics import CriticConfig, CriticState, Units, make_critics
 from cvpo.algorithms.shared import networks
 from cvpo.algorithms.shared.distributions import Gaussian
+from cvpo.algorithms.shared.optimizers import settling_adam
 from cvpo.algorithms.shared.portable import deterministic_policy
 from cvpo.errors import BadValue
 
@@ -94,7 +95,7 @@ def make(config: Config, spec: Spec) -> Algorithm:
     # The policy climbs the first reward critic alone: the minimum is there to keep targets low, not to be climbed.
     judges = make_critics(dataclasses.replace(config, reward_critics=1), spec)
     penalty = lagrangian.make_penalty(config, spec, config.policy_delay)
-    optimizer = optax.adam(config.policy_learning_rate)
+    optimizer = settling_adam(config.policy_learning_rate, config.policy_steady_steps(1 / config.policy_delay))
 
     def init(key: Key) -> State:
         critic_key, actor_key = jax.random.split(key)
