@@ -40,8 +40,10 @@ of all these evaluations. A cost in bold is above the limit. Rows that were not 
 left out. One seed decides nothing: read the column of seeds. CVPO with a remark behind its name is
 CVPO with [earlier settings](lab_book.md#where-do-todays-defaults-stand).
 
-The rows "white noise" are of the defaults before: independent noise in every step, no early
-updates, and a policy that learned from the critics' sequences. Their runs are in `results/before`.
+The rows "one rate" are of the defaults before: a policy whose learning rate never falls, and a
+replay of 200,000 steps (`results/constant_rate`). The rows "white noise" are older: independent
+noise in every step, no early updates, and a policy that learned from the critics' sequences
+(`results/before`).
 A task without a row "CVPO" from here was not run with today's defaults yet.
 
 This page is written by `python results/benchmarks.py RUNS ...` from the runs that the commands
