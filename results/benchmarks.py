@@ -186,12 +186,12 @@ def _method_and_preset(run: RunRecord) -> tuple[str, str]:
 
 
 def section(suite: str, study: Study, tables: dict[str, Any], also: dict[str, Study], images: Path) -> str:
-    """The part of the page about a suite, and its picture; empty if it has no run but those of `also`."""
+    """The part of the page about a suite, and its picture; empty if it has no run."""
     rows = rows_of(suite, study, tables, also)
     tasks = {row.task for row in rows}
     runs = [run for run in study.runs if run.env in tasks]
-    if not runs:
-        return ""
+    if not runs:  # the runs of `also` have neither today's command nor a picture
+        return f"\n## {TITLES[suite]}\n\n{table(rows)}\n" if rows else ""
     shown = Study.of(runs)
     picture = images / f"benchmark-{suite}.png"
     with styled():

@@ -72,4 +72,7 @@ def test_other_settings_are_a_row_of_their_own(benchmarks, runs, tmp_path):
     text = page.read_text()
     assert row(text, "CVPO", "Point-Goal")[4] == "30.0"
     assert row(text, "CVPO with settings by task", "Point-Goal")[4] == "20.0"
-    assert "published off-policy" not in text and "velocity" not in text
+    assert row(text, "CVPO with settings by task", "Safety Gym: velocity")[4] == "900"
+    # Nothing of today stands beside it.
+    assert "published off-policy" not in text
+    assert "benchmark-velocity" not in text and "--suite velocity" not in text
