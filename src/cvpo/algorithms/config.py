@@ -122,7 +122,7 @@ class OffPolicyConfig(LoopConfig):
     noise); 1: pink noise. Noise that lasts shows where an action leads, which a single step hardly does."""
     policy_steady_updates: int | None = setting(25_000, "policy")
     """Updates with the full learning rate of the policy. After that it falls in proportion to 1 / updates, so that the
-    policy comes to rest near its cost limit instead of swinging about it. None: it never falls."""
+    policy comes to rest instead of swinging about its cost limit. None: it never falls."""
     critic_learning_rate: float = setting(1e-3, "critics")
     """Learning rate of the critics (Adam)."""
     polyak: float = setting(0.98, "critics")
