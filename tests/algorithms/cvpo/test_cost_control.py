@@ -1,5 +1,7 @@
 """The cost controller alone: by hand, and on simulated plants whose gain, delay and noise it does not know."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -71,6 +73,22 @@ def test_a_request_grows_faster_after_more_updates():
         np.testing.assert_allclose(control.integral, times**0.5 * slow.integral, rtol=1e-5)
         np.testing.assert_allclose(control.error, slow.error, rtol=1e-5)
         assert control.updates == 0
+
+
+def test_the_integral_slows_down_with_the_policy():
+    """With a learning rate at a quarter the cost answers at a quarter of its pace, and so must what adds up errors."""
+    task, steady = spec(LIMIT), CONFIG.policy_steady_updates
+    epoch = CONFIG.updates_per_epoch(task.episode_length)
+    for all_updates, pace in ((steady // 2, 1.0), (steady, 1.0), (4 * steady, 0.25)):
+        control = cost_control.start(CONFIG, 1)._replace(updates=jnp.array(epoch), all_updates=jnp.array(all_updates))
+        assert cost_control.pace_of_policy(CONFIG, task, control) == pytest.approx(pace)
+        for cost in (0.0, 0.5 * LIMIT, 3 * LIMIT):
+            control = control._replace(integral=jnp.array([0.5]))
+            slow = cost_control.respond(CONFIG, task, control, jnp.array([cost]), pace)
+            usual = cost_control.respond(CONFIG, task, control, jnp.array([cost]))
+            np.testing.assert_allclose(slow.integral - 0.5, pace * (usual.integral - 0.5), rtol=1e-4)
+    forever = dataclasses.replace(CONFIG, policy_steady_updates=None)
+    assert cost_control.pace_of_policy(forever, task, control) == pytest.approx(1.0)
 
 
 def test_noise_leaves_the_cost_within_its_limit():

@@ -5,9 +5,9 @@ For each of m constraints, once an epoch:
 1. measured cost = a running mean of the episodes' cost over a few epochs;
 2. error = how far it is above its target, as a fraction of the larger of cost and limit: between -1 and 1;
 3. weight w of the cost = proportional_gain · error + integral;
-4. the integral changes by integral_gain · error, less of it the larger the error is, and more of it after an epoch of
-   more updates than usual; it does not grow while the request is at its maximum, and far below the target it is
-   forgotten, by a part of itself in proportion to error⁴;
+4. the integral changes by integral_gain · error, less of it the larger the error is; it does not grow while the
+   request is at its maximum, and far below the target it is forgotten, by a part of itself in proportion to error⁴;
+   all this at the pace at which the policy changes, as its updates become fewer and its learning rate falls;
 5. requested fraction = w / √(1 + w²), at most max_reduction.
 
 The fraction is one of the largest cost reduction that the E-step's KL bound allows, so that it can be met whatever the
@@ -35,14 +35,16 @@ from cvpo.algorithms.cvpo.config import Config
 from cvpo.algorithms.cvpo.estep.max_cost_reduction import max_cost_reduction
 from cvpo.algorithms.offpolicy.critics import Units
 from cvpo.algorithms.shared import recent_costs
+from cvpo.algorithms.shared.optimizers import settling_rate
 from cvpo.algorithms.shared.pid import relative_excess
 from cvpo.algorithms.shared.returns import threshold_factor
 
 # How much of an error of 1 is kept out of the integral. Not all of it: where the limit is 0, every error is 1.
 DAMPING = 0.9
 # How much of the integral is forgotten in an epoch at an error of -1. Near the target, next to nothing is, so that rise
-# and fall have the same pace there, and the scatter of episodes leaves no offset.
-FORGETTING = 1.0
+# and fall have the same pace there, and the scatter of episodes leaves no offset. Not all of it even far below: where a
+# slightly faster robot costs ten times as much, the cost is near zero for some epochs although the weight is needed.
+FORGETTING = 0.5
 
 
 class CostControl(NamedTuple):
@@ -54,6 +56,7 @@ class CostControl(NamedTuple):
     integral: Float[Array, " m"]  # what past errors add to the cost's weight
     epoch: Int[Array, ""]
     updates: Int[Array, ""]  # of the policy since the cost was measured
+    all_updates: Int[Array, ""]  # of the policy
 
 
 class Request(NamedTuple):
@@ -66,17 +69,12 @@ class Request(NamedTuple):
 def start(config: Config, constraints: int) -> CostControl:
     zeros, none = jnp.zeros(constraints), jnp.zeros((), jnp.int32)
     recent = recent_costs.start(config, constraints)
-    return CostControl(zeros, recent, error=zeros, integral=zeros, epoch=none, updates=none)
+    return CostControl(zeros, recent, error=zeros, integral=zeros, epoch=none, updates=none, all_updates=none)
 
 
 def measure(config: Config, spec: Spec, control: CostControl, rollout: Transition) -> CostControl:
-    """The controller after an epoch's episodes [H, N].
-
-    Cost answers to updates. After an epoch of more updates than a late one has, the integral must grow faster, or the
-    reward outruns it. But more updates do not mean more episodes: in proportion to them, the high cost of the first
-    episodes alone would fill it. The root of their ratio is between the two.
-    """
-    pace = jnp.sqrt(control.updates / config.updates_per_epoch(spec.episode_length))
+    """The controller after an epoch's episodes [H, N]."""
+    pace = pace_of_policy(config, spec, control)
     control = control._replace(updates=jnp.zeros_like(control.updates))
     if config.constraint == "mean":
         return respond(config, spec, control, first_episode_means(rollout, rollout.costs), pace)
@@ -84,9 +82,23 @@ def measure(config: Config, spec: Spec, control: CostControl, rollout: Transitio
     return respond(config, spec, control._replace(recent=recent), statistic, pace)
 
 
+def pace_of_policy(config: Config, spec: Spec, control: CostControl) -> Float[Array, ""]:
+    """How fast the policy changes from one measurement to the next, compared with an epoch at its full learning rate.
+
+    Cost answers to updates. After an epoch of more updates than a late one has, the integral must grow faster, or the
+    reward outruns it. But more updates do not mean more episodes: in proportion to them, the high cost of the first
+    episodes alone would fill it. The root of their ratio is between the two.
+    Once the learning rate falls, the cost answers more slowly, and an integral that did not would make it swing.
+    """
+    updates = jnp.sqrt(control.updates / config.updates_per_epoch(spec.episode_length))
+    if config.policy_steady_updates is None:
+        return updates
+    return updates * settling_rate(1.0, config.policy_steady_updates, control.all_updates)
+
+
 def updated(control: CostControl) -> CostControl:
     """The controller after one more update of the policy."""
-    return control._replace(updates=control.updates + 1)
+    return control._replace(updates=control.updates + 1, all_updates=control.all_updates + 1)
 
 
 def respond(
@@ -94,7 +106,7 @@ def respond(
 ) -> CostControl:
     """The controller after an epoch in which episodes had the mean cost `cost`, or the constraint's statistic.
 
-    The integral grows at this pace, see `measure`.
+    The integral changes at this pace, see `pace_of_policy`.
     """
     control = control._replace(epoch=control.epoch + 1)
     # A statistic is of many epochs already.
@@ -105,9 +117,9 @@ def respond(
     largest = max_weight(config)
     saturated = together(cost_weight(config, error, control.integral)) >= largest
     counted = error * (1 - DAMPING * jnp.abs(error))
-    change = pace * config.integral_gain * jnp.where(saturated, jnp.minimum(counted, 0.0), counted)
+    change = config.integral_gain * jnp.where(saturated, jnp.minimum(counted, 0.0), counted)
     forgotten = FORGETTING * control.integral * jnp.minimum(error, 0.0) ** 4
-    integral = jnp.clip(control.integral + change - forgotten, 0.0, largest)
+    integral = jnp.clip(control.integral + pace * (change - forgotten), 0.0, largest)
     return control._replace(measured_cost=measured, error=error, integral=integral)
 
 
