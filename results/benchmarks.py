@@ -149,6 +149,14 @@ def verdicts(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def notes(rows: Sequence[Row], tables: dict[str, Any]) -> str:
+    """What else there is to know of these tasks' published numbers, as a list."""
+    known = tables.get("notes", {})
+    tasks = dict.fromkeys(row.task for row in rows if row.task in known)
+    lines = (textwrap.wrap(f"- {task}: {known[task]}", 100, subsequent_indent="  ") for task in tasks)
+    return "".join("\n".join(line) + "\n" for line in lines)
+
+
 def commands(suite: str, runs: Sequence[RunRecord]) -> str:
     """What was run, as commands that run it again: methods with equal tasks, seeds, steps and preset in one line."""
     plan = SUITES[suite]["quick"]
@@ -203,6 +211,8 @@ def section(suite: str, study: Study, tables: dict[str, Any], also: dict[str, St
             "\nAgainst the best published off-policy method whose cost is within the limit (limit kept: mean\n"
             f"and third quartile of CVPO's late evaluations):\n\n{verdicts(rows)}\n"
         )
+        remarks = notes(rows, tables)
+        text += f"\n{remarks}" if remarks else ""
     return text + f"\n![Curves of training, {TITLES[suite]}](images/{picture.name})\n"
 
 

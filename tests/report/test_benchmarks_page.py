@@ -76,3 +76,13 @@ def test_other_settings_are_a_row_of_their_own(benchmarks, runs, tmp_path):
     # Nothing of today stands beside it.
     assert "published off-policy" not in text
     assert "benchmark-velocity" not in text and "--suite velocity" not in text
+
+
+def test_a_note_stands_below_the_verdicts_of_its_task_only(benchmarks, runs, tmp_path):
+    make_run(runs, "SafetyPointCircle1", 45.0, 5.0)
+    benchmarks.write_page([runs], tmp_path / "with.md")
+    page = (tmp_path / "with.md").read_text()
+    assert page.index("reached |") < page.index("- SafetyPointCircle1: ") < page.index("![Curves")
+    make_run(runs / "more", "SafetyPointGoal1", 45.0, 5.0)
+    benchmarks.write_page([runs / "more"], tmp_path / "without.md")
+    assert "- SafetyPoint" not in (tmp_path / "without.md").read_text()

@@ -114,6 +114,19 @@ def test_the_circle_pays_for_running_round_it_counter_clockwise():
     np.testing.assert_array_equal(infos["cost_out_of_boundary"], [1.0, 1.0, 1.0])
 
 
+def test_the_points_top_speed_bounds_what_its_circle_can_earn():
+    """The note in results/published.toml: what is published for it is more than any policy can earn here."""
+    env = TaskVectorEnv("SafetyPointCircle1", 1)
+    env.reset(seed=0)
+    speeds = []
+    for _ in range(env.task.episode_length):
+        env.step(np.array([[1.0, 0.0]]))
+        speeds.append(np.hypot(*env.world.physics.qvel[0, :2]))
+    env.close()
+    assert max(speeds) == pytest.approx(1.5, abs=0.01)
+    assert 0.1 * max(speeds) * env.task.episode_length < 83.1
+
+
 @pytest.mark.parametrize("task", ["SafetyHopperVelocity", "SafetyHumanoidVelocity"])
 def test_an_episode_that_terminates_early_is_followed_by_another(task):
     count = 4
