@@ -37,13 +37,12 @@ The methods here beside the numbers that others have published for the same task
 used for all tasks. Rewards and costs here are those of the policies without noise: the mean over
 the evaluations in the last {CONVERGED:.0%} of training and over seeds, with the third quartile of the costs
 of all these evaluations. A cost in bold is above the limit. Rows that were not run to their end are
-left out. One seed decides nothing: read the column of seeds. CVPO with a remark behind its name is
-CVPO with [earlier settings](lab_book.md#where-do-todays-defaults-stand).
+left out. One seed decides nothing: read the column of seeds.
 
-The rows "one rate" are of the defaults before: a policy whose learning rate never falls, and a
-replay of 200,000 steps (`results/constant_rate`). The rows "white noise" are older: independent
-noise in every step, no early updates, and a policy that learned from the critics' sequences
-(`results/before`).
+"CVPO" alone has today's defaults. The rows "before" are of earlier defaults, and "settings by task"
+of the time when some tasks had settings of their own; the [lab
+book](lab_book.md#where-do-todays-defaults-stand) says what has changed since. Their runs are in
+`results/before` and `results/earlier`. The `config.json` beside each run has its settings.
 A task without a row "CVPO" from here was not run with today's defaults yet.
 
 This page is written by `python results/benchmarks.py RUNS ...` from the runs that the commands
