@@ -32,8 +32,8 @@ class Config(CriticConfig):
     """Weight w of the cost for an error of 1. The error is (measured cost - target) / max(measured cost, limit). The
     E-step is asked for w / √(1 + w²) of the largest cost reduction that its KL bound allows."""
     integral_gain: float = setting(0.08, "cost control")
-    """How fast the weight grows: an epoch adds integral_gain · error · (1 - 0.9 |error|), and more if it has more
-    updates than a late one. Below the target it falls."""
+    """How fast the weight grows: an epoch adds integral_gain · error · (1 - 0.9 |error|), more if it has more updates
+    than a late one, and less once the policy's learning rate falls. Below the target the weight falls."""
     max_reduction: float = setting(0.8, "cost control")
     """Largest fraction that is requested, of all constraints together; below 1, so that the reward keeps a part of
     every step."""
