@@ -150,7 +150,7 @@ def verdicts(rows: Sequence[Row]) -> str:
 
 def notes(rows: Sequence[Row], tables: dict[str, Any]) -> str:
     """What else there is to know of these tasks' published numbers, as a list."""
-    known = tables.get("notes", {})
+    known = tables["notes"]
     tasks = dict.fromkeys(row.task for row in rows if row.task in known)
     lines = (textwrap.wrap(f"- {task}: {known[task]}", 100, subsequent_indent="  ") for task in tasks)
     return "".join("\n".join(line) + "\n" for line in lines)

@@ -41,9 +41,10 @@ from cvpo.algorithms.shared.returns import threshold_factor
 
 # How much of an error of 1 is kept out of the integral. Not all of it: where the limit is 0, every error is 1.
 DAMPING = 0.9
-# How much of the integral is forgotten in an epoch at an error of -1. Near the target, next to nothing is, so that rise
-# and fall have the same pace there, and the scatter of episodes leaves no offset. Not all of it even far below: where a
-# slightly faster robot costs ten times as much, the cost is near zero for some epochs although the weight is needed.
+# How much of the integral is forgotten in an epoch at an error of -1 and a pace of 1. Near the target, next to nothing
+# is, so that rise and fall are equally fast there, and the scatter of episodes leaves no offset. Not all of it even far
+# below: where a slightly faster robot costs ten times as much, the cost is near zero for some epochs although the
+# weight is needed.
 FORGETTING = 0.5
 
 
