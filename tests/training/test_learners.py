@@ -105,15 +105,3 @@ def test_a_restored_learner_goes_on_as_the_one_that_was_saved():
 def test_a_replay_must_hold_an_epoch():
     with pytest.raises(BadValue, match="replay_capacity 39 does not hold one epoch of 40 steps"):
         new_learner(replay_capacity=39)
-
-
-def test_the_noise_falls_with_the_learning_rate_of_the_policy():
-    """40 steps an epoch at one update each: 25 updates are over in the first epoch."""
-    settings = {"early_update_factor": 1.0, "policy_steady_updates": 25, "random_epochs": 1}
-    key = jax.random.key(3)
-    full = new_learner(**settings | {"policy_steady_updates": None}).noise(5, key)
-    settling = new_learner(**settings)
-    for epoch, expected in ((0, 1.0), (1, 25 / 40), (5, 25 / 200)):
-        np.testing.assert_allclose(settling.noise(epoch, key), expected * full, rtol=1e-6)
-    # Actions at random are uniform for as long as they are asked for.
-    np.testing.assert_array_equal(new_learner(**settings | {"random_epochs": 9}).noise(8, key), full)

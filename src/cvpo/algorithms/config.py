@@ -121,9 +121,8 @@ class OffPolicyConfig(LoopConfig):
     """How alike the noise of successive actions is: its power falls as 1 / frequency^noise_color. 0: independent (white
     noise); 1: pink noise. Noise that lasts shows where an action leads, which a single step hardly does."""
     policy_steady_updates: int | None = setting(25_000, "policy")
-    """Updates with the full learning rate of the policy, and with all its noise in training episodes. After that both
-    fall in proportion to 1 / updates: the policy comes to rest instead of swinging about its cost limit, and what is
-    measured in training comes close to what it does without noise. None: they never fall."""
+    """Updates with the full learning rate of the policy. After that it falls in proportion to 1 / updates, so that the
+    policy comes to rest instead of swinging about its cost limit. None: it never falls."""
     critic_learning_rate: float = setting(1e-3, "critics")
     """Learning rate of the critics (Adam)."""
     polyak: float = setting(0.98, "critics")

@@ -5,7 +5,7 @@ Both are objects with one interface, which is all that the loop knows:
     begin(key)                       a state to start from
     restore(state, segments)         the state of an earlier process instead
     acting(epoch)                    how to act while that epoch is collected
-    noise(epoch, key)                what the actions of an epoch are made of
+    noise(key)                       what the actions of an epoch are made of
     learn(epoch, rollout, ...)       what the rollout teaches; the state is another one afterwards
     state, policy                    everything that a checkpoint keeps, and the part of it that acting needs
     segment_template, replay_epochs  what a checkpoint keeps of each rollout, and of how many; None and 0: nothing
@@ -25,7 +25,6 @@ import numpy as np
 from cvpo.algorithms.base import Algorithm, Params, Sample, Scalars, Spec, State, Transition, UpdateMetrics
 from cvpo.algorithms.config import LoopConfig, OffPolicyConfig
 from cvpo.algorithms.shared.noise import draw_noise
-from cvpo.algorithms.shared.optimizers import settling_rate
 from cvpo.envs.rollout import Act, Progress, make_act, make_random_act
 from cvpo.errors import BadValue
 from cvpo.training import replay
@@ -77,7 +76,7 @@ class Learner(abc.ABC):
     def acting(self, epoch: int) -> Act:
         return self.act
 
-    def noise(self, epoch: int, key: jax.Array) -> np.ndarray:
+    def noise(self, key: jax.Array) -> np.ndarray:
         """What the actions of an epoch are made of [H, N, a]."""
         rows = (self._spec.episode_length, self.envs)
         return np.asarray(draw_noise(self._spec, key, rows, self._noise_color))
@@ -141,17 +140,6 @@ class OffPolicyLearner(Learner):
 
     def acting(self, epoch: int) -> Act:
         return self._random_act if epoch < self._config.random_epochs else self.act
-
-    def noise(self, epoch: int, key: jax.Array) -> np.ndarray:
-        """Less of it once the policy's learning rate falls: what is explored then is hardly learned any more.
-
-        As in an environment without noise, the `log_prob` of the actions is that of the policy with all its noise.
-        """
-        noise = super().noise(epoch, key)
-        if epoch < self._config.random_epochs:
-            return noise
-        updates = self._config.updates_before(epoch * self.epoch_steps)
-        return noise * np.asarray(settling_rate(1.0, self._config.policy_steady_updates, updates))
 
     def learn(self, epoch: int, rollout: Transition, key: jax.Array, progress: Progress) -> Scalars:
         self.state = self._observe(self.state, rollout)

@@ -92,6 +92,8 @@ def pace_of_policy(config: Config, spec: Spec, control: CostControl) -> Float[Ar
     Once the learning rate falls, the cost answers more slowly, and an integral that did not would make it swing.
     """
     updates = jnp.sqrt(control.updates / config.updates_per_epoch(spec.episode_length))
+    if config.policy_steady_updates is None:
+        return updates
     return updates * settling_rate(1.0, config.policy_steady_updates, control.all_updates)
 
 

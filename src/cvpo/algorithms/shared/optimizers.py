@@ -14,14 +14,10 @@ def settling_adam(rate: float, steady_steps: float | None) -> optax.GradientTran
     return optax.adam(lambda taken: settling_rate(rate, steady_steps, taken))
 
 
-def settling_rate(rate: float, steady_steps: float | None, taken: ScalarLike) -> Float[Array, ""]:
+def settling_rate(rate: float, steady_steps: float, taken: ScalarLike) -> Float[Array, ""]:
     """The learning rate after so many steps: the same for `steady_steps`, then in proportion to 1 / steps.
-
-    None: the same for ever.
 
     A rate of 1 / steps gives every gradient the same weight in what was learned in the end, and so averages their noise
     out. It needs no knowledge of how long a run will be.
     """
-    if steady_steps is None:
-        return jnp.asarray(rate)
     return rate * steady_steps / jnp.maximum(jnp.asarray(taken, jnp.float32), steady_steps)
