@@ -157,26 +157,30 @@ def notes(rows: Sequence[Row], tables: dict[str, Any]) -> str:
 
 
 def commands(suite: str, runs: Sequence[RunRecord]) -> str:
-    """What was run, as commands that run it again: methods with equal tasks, seeds, steps and preset in one line."""
+    """What was run, as commands that run it again: one for each combination of tasks, seeds, steps and preset."""
     plan = SUITES[suite]["quick"]
-    alike: dict[tuple[str, str, int], list[RunRecord]] = {}
-    seeds_of: dict[tuple[str, str, str], set[int]] = {}
-    for run in runs:
-        seeds_of.setdefault((run.env, *_method_and_preset(run)), set()).add(run.seed)
+
+    def other_steps(run: RunRecord, name: str) -> int | None:
+        """The steps of a run if they are not those that the suite plans for its task."""
+        planned = {spec.steps for spec in make_grid(suite, "quick", [run.env], [name], 1)} if name in plan.seeds else {}
+        return None if run.planned_steps in planned else run.planned_steps
+
+    seeds_of: dict[tuple[str, str, int | None, str], set[int]] = {}
     for run in runs:
         name, preset = _method_and_preset(run)
-        alike.setdefault((name, preset, len(seeds_of[run.env, name, preset])), []).append(run)
+        seeds_of.setdefault((name, preset, other_steps(run, name), run.env), set()).add(run.seed)
+    alike: dict[tuple[str, str, int | None, int], set[str]] = {}
+    for (name, preset, steps, task), run_seeds in seeds_of.items():
+        alike.setdefault((name, preset, steps, len(run_seeds)), set()).add(task)
     lines: dict[str, list[str]] = {}
-    for (name, preset, seeds), own in alike.items():
-        tasks = [task for task in plan.tasks if any(run.env == task for run in own)]
-        steps = {run.planned_steps for run in own}
+    for (name, preset, steps, seeds), own in alike.items():
+        tasks = [task for task in plan.tasks if task in own]
         known = name in plan.seeds
         options = "" if tasks == list(plan.tasks) and known else f" --tasks {' '.join(tasks)}"
         if seeds != plan.seeds.get(name):
             options += f" --seeds {seeds}"
-        planned = {spec.steps for spec in make_grid(suite, "quick", tasks, [name], 1)} if known else set()
-        if steps != planned:
-            options += f" --steps {max(steps)}"
+        if steps is not None:
+            options += f" --steps {steps}"
         options += "" if preset == "default" else f" --preset {preset}"
         lines.setdefault(f"cvpo {f'reproduce --suite {suite}' if known else 'sweep'}{{}}{options}", []).append(name)
     return "\n".join(_wrapped(line.format(f" --algorithms {' '.join(names)}")) for line, names in lines.items())

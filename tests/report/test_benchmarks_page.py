@@ -17,12 +17,12 @@ def benchmarks():
     return module
 
 
-def make_run(path, env, reward, cost, *, algorithm="cvpo", seed=0, planned_epochs=None):
+def make_run(path, env, reward, cost, *, algorithm="cvpo", seed=0, planned_epochs=None, epoch_steps=30_000):
     """Ten epochs whose evaluations have this reward and cost."""
     limits = (10.0,) if env == "Point-Goal" else (25.0,)
     write_run(
         path / env / algorithm / f"seed-{seed}", [0.0] * 10, [1.0] * 10, env=env, algorithm=algorithm, seed=seed,
-        limits=limits, epoch_steps=30_000, planned_epochs=planned_epochs,
+        limits=limits, epoch_steps=epoch_steps, planned_epochs=planned_epochs,
         extra=lambda epoch: {"eval/reward": reward if epoch > 7 else -1000.0, "eval/cost": cost},
     )  # fmt: skip
 
@@ -76,6 +76,16 @@ def test_other_settings_are_a_row_of_their_own(benchmarks, runs, tmp_path):
     # Nothing of today stands beside it.
     assert "published off-policy" not in text
     assert "benchmark-velocity" not in text and "--suite velocity" not in text
+
+
+def test_each_command_has_the_steps_of_its_tasks(benchmarks, runs, tmp_path):
+    make_run(runs, "SafetyPointGoal1", 26.0, 10.0, epoch_steps=100_000)
+    make_run(runs, "SafetyCarGoal1", 26.0, 10.0, epoch_steps=50_000)  # as planned
+    benchmarks.write_page([runs], tmp_path / "benchmarks.md")
+    commands = (tmp_path / "benchmarks.md").read_text().replace("\\\n    ", "").splitlines()
+    common = "cvpo reproduce --suite navigation --algorithms cvpo --tasks"
+    assert f"{common} SafetyPointGoal1 --seeds 1 --steps 1000000" in commands
+    assert f"{common} SafetyCarGoal1 --seeds 1" in commands
 
 
 def test_a_note_stands_below_the_verdicts_of_its_task_only(benchmarks, runs, tmp_path):
