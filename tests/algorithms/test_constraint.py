@@ -15,6 +15,7 @@ from cvpo.errors import BadValue
 from cvpo.presets import make_config
 
 LIMIT, EPISODES = 10.0, 5
+WITH_NOISE = jnp.zeros(EPISODES, bool)
 
 
 @settings(deadline=None)
@@ -76,7 +77,9 @@ def test_cvpos_controller_holds_the_statistic_at_the_limit(constraint):
     # one update an epoch
     config = make_config("cvpo", overrides={"constraint": constraint, "safety_margin": 0.0, "update_ratio": 0.2})
     spec = Spec(1, 1, False, (LIMIT,), 1)
-    measure = jax.jit(lambda control, batch: cost_control.measure(config, spec, cost_control.updated(control), batch))
+    measure = jax.jit(
+        lambda control, batch: cost_control.measure(config, spec, cost_control.updated(control), batch, WITH_NOISE)
+    )
     rng, level = np.random.default_rng(0), 3 * LIMIT
     control, seen = cost_control.start(config, 1), []
     for epoch in range(600):
@@ -101,7 +104,7 @@ def test_multipliers_hold_the_statistic_at_the_limit(constraint):
     rng, state, seen = np.random.default_rng(0), penalty.init(), []
     for epoch in range(600):
         costs = plant(rng, 3 * LIMIT / (1 + float(state.multipliers[0])) ** 2, EPISODES)
-        state = observe(state, rollout(costs))
+        state = observe(state, rollout(costs), WITH_NOISE)
         if epoch >= 200:
             seen.append(costs)
     found = measured_cost(constraint, np.concatenate(seen)[:, None])[0]

@@ -82,9 +82,9 @@ def learned(
         rollout = rollout._replace(ended=rollout.ended.at[-1].set(True))
         if not sequence:
             state, _ = algorithm.update(state, rollout, jax.random.key(epoch))
-            state = algorithm.observe(state, rollout)
+            state = algorithm.observe(state, rollout, jnp.arange(ENVS) % 2 == 0)
             continue
-        state = algorithm.observe(state, rollout)
+        state = algorithm.observe(state, rollout, jnp.arange(ENVS) % 2 == 0)
         for number in range(UPDATES):
             key = jax.random.fold_in(jax.random.key(epoch), number)
             state, _ = algorithm.update(state, sample_of(data((12, sequence), 10 * epoch + number)), key)

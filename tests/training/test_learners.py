@@ -105,3 +105,27 @@ def test_a_restored_learner_goes_on_as_the_one_that_was_saved():
 def test_a_replay_must_hold_an_epoch():
     with pytest.raises(BadValue, match="replay_capacity 39 does not hold one epoch of 40 steps"):
         new_learner(replay_capacity=39)
+
+
+@pytest.mark.parametrize("envs", [1, 2, 5])
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 1.0])
+def test_a_share_of_the_episodes_acts_without_noise_once_the_policy_comes_to_rest(envs, share):
+    settings = {"envs": envs, "noiseless_share": share, "policy_steady_updates": 100, "early_update_factor": 1.0}
+    learner = new_learner(**settings)
+    noise = [learner.noise(epoch, jax.random.key(epoch)) for epoch in range(200)]
+    silent = np.array([(epoch == 0).all((0, 2)) for epoch in noise])  # [epochs, N]
+    at_rest = 100 // (envs * SPEC.episode_length)  # epochs, at one update a step
+    assert not silent[:at_rest].any()
+    rest = silent[at_rest:].ravel()
+    counts = np.convolve(rest, np.ones(20, int), "valid")  # in any 20 episodes in a row
+    assert abs(counts - 20 * share).max() <= 1
+    drawn = new_learner(**settings | {"noiseless_share": 0.0})
+    for epoch in (0, 150):  # the others act as they always did
+        usual = drawn.noise(epoch, jax.random.key(epoch))
+        np.testing.assert_array_equal(noise[epoch][:, ~silent[epoch]], usual[:, ~silent[epoch]])
+
+
+def test_random_actions_and_policies_that_never_rest_always_have_noise():
+    for settings in ({"random_epochs": 100}, {"policy_steady_updates": None}):
+        learner = new_learner(**{"policy_steady_updates": 1} | settings)
+        assert not any(learner.noiseless(epoch).any() for epoch in range(100))

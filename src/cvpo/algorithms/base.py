@@ -112,7 +112,8 @@ class Algorithm(NamedTuple):
     policy(state) -> params        the part of the state that acting needs; this is what gets exported
     act(params, obs [N, obs_size], noise) -> (action, log_prob)   noise [N, action_size]: standard normal numbers that
                                    the action is made of, or Gumbel's for choices; None: the deterministic action
-    observe(state, rollout [H, N]) -> state     once an epoch, before its updates (on-policy: after): what episodes tell
+    observe(state, rollout [H, N], noiseless [N]) -> state   once an epoch, before its updates (on-policy: after): what
+                                   episodes tell, and which of them acted without noise
     update(state, data, key) -> (state, metrics)   off-policy: a Sample of the replay, called many times an epoch;
                                    on-policy: the rollout [H, N], called once an epoch
     describe() -> str              one line for the start of a run, may be empty
@@ -123,7 +124,7 @@ class Algorithm(NamedTuple):
     policy: Callable[[State], Params]
     act: Callable[[Params, jax.Array, Key | None], tuple[jax.Array, jax.Array]]
     update: Callable[[State, Any, Key], tuple[State, UpdateMetrics]]
-    observe: Callable[[State, Transition], State] = lambda state, rollout: state
+    observe: Callable[[State, Transition, jax.Array], State] = lambda state, rollout, noiseless: state
     describe: Callable[[], str] = lambda: ""
     portable: Callable[[Params], Portable] | None = None
 

@@ -115,8 +115,9 @@ class OffPolicyConfig(LoopConfig):
     own steps. Where every episode is different, critics generalise only from many of them."""
     random_epochs: int = setting(0, "training")
     """Epochs at the start that act at random, uniformly."""
-    noiseless_envs: int = setting(0, "training")
-    """How many of the `envs` act without noise, so that the critics learn where that leads."""
+    noiseless_share: float = setting(0.5, "training")
+    """Share of the episodes that act without noise once the policy comes to rest (`policy_steady_updates`), as it will
+    when it is used. Their cost must be within the limit too."""
     noise_color: float = setting(0.5, "training")
     """How alike the noise of successive actions is: its power falls as 1 / frequency^noise_color. 0: independent (white
     noise); 1: pink noise. Noise that lasts shows where an action leads, which a single step hardly does."""
@@ -150,6 +151,15 @@ class OffPolicyConfig(LoopConfig):
         """In the long run."""
         return episode_length * self.env_count(episode_length) * self.update_ratio
 
+    def noiseless(self, epoch: int, episode_length: int) -> np.ndarray:
+        """Which of the environments [N] act without noise in an epoch: evenly spread over all episodes."""
+        envs = self.env_count(episode_length)
+        if self.policy_steady_updates is None:
+            return np.zeros(envs, bool)
+        at_rest = self.updates_before(epoch * envs * episode_length) >= self.policy_steady_updates
+        before = np.floor((epoch * envs + np.arange(envs + 1)) * self.noiseless_share)
+        return at_rest & (np.diff(before) > 0)
+
     def updates_before(self, steps: int) -> int:
         """Gradient steps due within so many environment steps: the integral of the update ratio over them."""
         settled = self.early_update_factor * EARLY_STEPS  # steps after which the factor is 1
@@ -163,8 +173,7 @@ class OffPolicyConfig(LoopConfig):
         if self.retrace and self.n_step > self.batch_size:
             raise BadValue(f"retrace needs n_step <= batch_size = {self.batch_size}, got n_step = {self.n_step}")
         require_at_least(self, 0, "random_epochs")
-        require_between(self, 0, self.envs or MOST_ENVS, "noiseless_envs")
-        require_between(self, 0.0, 1.0, "polyak")
+        require_between(self, 0.0, 1.0, "polyak", "noiseless_share")
         require_between(self, 0.0, 2.0, "noise_color")
         if self.policy_steady_updates is not None:
             require_at_least(self, 1, "policy_steady_updates")

@@ -29,20 +29,16 @@ class Diverged(UserError, RuntimeError):
         )
 
 
-def make_act(algorithm: Algorithm, noiseless: int = 0) -> Act:
+def make_act(algorithm: Algorithm) -> Act:
     """The policy as one compiled call. Without noise its action is the deterministic one.
 
-    The first `noiseless` of the N environments never get noise. The `log_prob` of their actions is that of the policy
-    with noise, as if they had been drawn, so that Retrace does not cut what follows.
+    The `log_prob` of an action without noise is that of the policy with noise, as if it had been drawn, so that Retrace
+    does not cut what follows.
     """
 
     @jax.jit
     def act(params: Any, obs: jax.Array, noise: jax.Array | None) -> tuple[jax.Array, jax.Array]:
-        action, log_prob = algorithm.act(params, obs, noise)
-        if noiseless and noise is not None:
-            calm, calm_log_prob = algorithm.act(params, obs[:noiseless], None)
-            action, log_prob = action.at[:noiseless].set(calm), log_prob.at[:noiseless].set(calm_log_prob)
-        return action, log_prob
+        return algorithm.act(params, obs, noise)
 
     return act
 

@@ -5,7 +5,7 @@ Both are objects with one interface, which is all that the loop knows:
     begin(key)                       a state to start from
     restore(state, segments)         the state of an earlier process instead
     acting(epoch)                    how to act while that epoch is collected
-    noise(key)                       what the actions of an epoch are made of
+    noise(epoch, key)                what the actions of that epoch are made of
     learn(epoch, rollout, ...)       what the rollout teaches; the state is another one afterwards
     state, policy                    everything that a checkpoint keeps, and the part of it that acting needs
     segment_template, replay_epochs  what a checkpoint keeps of each rollout, and of how many; None and 0: nothing
@@ -76,10 +76,15 @@ class Learner(abc.ABC):
     def acting(self, epoch: int) -> Act:
         return self.act
 
-    def noise(self, key: jax.Array) -> np.ndarray:
-        """What the actions of an epoch are made of [H, N, a]."""
+    def noiseless(self, epoch: int) -> np.ndarray:
+        """Which of the environments [N] act without noise in an epoch."""
+        return np.zeros(self.envs, bool)
+
+    def noise(self, epoch: int, key: jax.Array) -> np.ndarray:
+        """What the actions of an epoch are made of [H, N, a]: zeros where they are the policy's own."""
         rows = (self._spec.episode_length, self.envs)
-        return np.asarray(draw_noise(self._spec, key, rows, self._noise_color))
+        noise = np.asarray(draw_noise(self._spec, key, rows, self._noise_color))
+        return np.where(self.noiseless(epoch)[:, None], np.zeros_like(noise), noise)
 
     @abc.abstractmethod
     def learn(self, epoch: int, rollout: Transition, key: jax.Array, progress: Progress) -> Scalars:
@@ -92,7 +97,7 @@ class OnPolicyLearner(Learner):
     def learn(self, epoch: int, rollout: Transition, key: jax.Array, progress: Progress) -> Scalars:
         # The policy learns from the rollout as it saw it, so what the rollout tells of scales comes afterwards.
         state, metrics = self._update(self.state, rollout, key)
-        self.state = jax.block_until_ready(self._observe(state, rollout))
+        self.state = jax.block_until_ready(self._observe(state, rollout, self.noiseless(epoch)))
         return metrics.of(1)
 
 
@@ -110,7 +115,6 @@ class OffPolicyLearner(Learner):
         # no more than the run has, as memory for all is taken at the start
         self.replay_epochs = min(config.replay_capacity // self.epoch_steps, epochs)
         self.segment_template = replay.segment(spec, self.envs)
-        self.act = make_act(algorithm, config.noiseless_envs)
         self._noise_color = config.noise_color
         self._random_act = make_random_act(spec)
         self._replay: replay.Replay
@@ -138,11 +142,16 @@ class OffPolicyLearner(Learner):
                 self._replay = replay.add(self._replay, rollout)
             progress((i + 1) / self._given)
 
+    def noiseless(self, epoch: int) -> np.ndarray:
+        if epoch < self._config.random_epochs:
+            return super().noiseless(epoch)  # random actions are made of noise alone
+        return self._config.noiseless(epoch, self._spec.episode_length)
+
     def acting(self, epoch: int) -> Act:
         return self._random_act if epoch < self._config.random_epochs else self.act
 
     def learn(self, epoch: int, rollout: Transition, key: jax.Array, progress: Progress) -> Scalars:
-        self.state = self._observe(self.state, rollout)
+        self.state = self._observe(self.state, rollout, self.noiseless(epoch))
         self._replay = replay.add(self._replay, rollout)
         before, after = (self._config.updates_before(n * self.epoch_steps) for n in (epoch, epoch + 1))
         updates = after - before

@@ -177,7 +177,7 @@ class Loop:
 
     def _collect(self, epoch: int) -> Transition:
         learner, (key, _) = self._learner, _keys(self._key, epoch)
-        seeds, noise = self._seeds(TRAIN, epoch, learner.envs), learner.noise(key)
+        seeds, noise = self._seeds(TRAIN, epoch, learner.envs), learner.noise(epoch, key)
         with self._phase("collect") as progress:
             return self._again_if_lost(
                 lambda: collect(self._environments, learner.acting(epoch), learner.policy, noise, seeds, progress)

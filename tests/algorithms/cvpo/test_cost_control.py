@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cvpo.algorithms.base import Spec, Transition
 from cvpo.algorithms.cvpo import cost_control
 from cvpo.algorithms.cvpo.config import Config
+from cvpo.algorithms.shared import episode_costs
 
 CONFIG = Config()
 LIMIT = 10.0
@@ -21,11 +22,20 @@ def spec(*limits: float) -> Spec:
     return Spec(obs_size=1, action_size=1, discrete=False, cost_limits=limits, episode_length=10)
 
 
+def after(config: Config, task: Spec, control: cost_control.CostControl, cost) -> cost_control.CostControl:
+    """The controller after an epoch of one episode, of one step, with noise."""
+    step = Transition(*[jnp.zeros((1, 1))] * len(Transition._fields))
+    step = step._replace(costs=jnp.asarray(cost, float).reshape(1, 1, -1), ended=jnp.ones((1, 1), bool))
+    with_noise = jnp.zeros(1, bool)
+    costs, measured = episode_costs.observe(config, control.costs, step, with_noise, config.cost_smoothing)
+    return cost_control.respond(config, task, control._replace(costs=costs), measured)
+
+
 def fractions(costs, *limits: float, config: Config = CONFIG) -> np.ndarray:
     """Requested fractions [steps, m] after each of a sequence of costs [steps, m]."""
     control, out = cost_control.start(config, len(limits)), []
     for cost in costs:
-        control = cost_control.respond(config, spec(*limits), control, jnp.atleast_1d(jnp.asarray(cost, float)))
+        control = after(config, spec(*limits), control, cost)
         out.append(np.asarray(cost_control.requested_fraction(config, control)))
     return np.stack(out)
 
@@ -40,7 +50,7 @@ def plant(start: float, drift: float, gain: float, delay: int, noise: float, epo
     control, cost, costs, asked = cost_control.start(CONFIG, 1), start, [], [0.0] * (delay + 1)
     for _ in range(epochs):
         measured = max(0.0, cost * (1 + noise * rng.normal()))
-        control = cost_control.respond(CONFIG, spec(LIMIT), control, jnp.array([measured]))
+        control = after(CONFIG, spec(LIMIT), control, measured)
         asked.append(float(cost_control.requested_fraction(CONFIG, control)[0]))
         cost *= float(np.exp(drift - gain * asked[-1 - delay]))
         costs.append(cost)
@@ -69,7 +79,7 @@ def test_a_request_grows_faster_after_more_updates():
         control = cost_control.start(CONFIG, 1)
         for _ in range(round(times * usual)):
             control = cost_control.updated(control)
-        control = cost_control.measure(CONFIG, task, control, rollout)
+        control = cost_control.measure(CONFIG, task, control, rollout, jnp.zeros(2, bool))
         np.testing.assert_allclose(control.integral, times**0.5 * slow.integral, rtol=1e-5)
         np.testing.assert_allclose(control.error, slow.error, rtol=1e-5)
         assert control.updates == 0

@@ -112,7 +112,7 @@ def one_update(config: dict, spec: Spec = SPEC, error: float | None = None):
     algorithm = learner.make(make_config("cvpo", None, QUICK | config), spec)
     state = algorithm.init(jax.random.key(0))
     data = rollout(spec)
-    state = algorithm.observe(state, jax.tree.map(lambda x: x[0], data))
+    state = algorithm.observe(state, jax.tree.map(lambda x: x[0], data), jnp.zeros(data.reward.shape[2], bool))
     if error is not None:
         control = state.cost_control._replace(error=jnp.full(spec.num_costs, error), integral=jnp.zeros(spec.num_costs))
         state = state._replace(cost_control=control)
@@ -180,7 +180,7 @@ def test_the_limit_decays_to_its_final_value():
     batch = replay.sample(Replay(data, jnp.int32(1)), jax.random.key(1), 32)
     seen, update = [], jax.jit(algorithm.update)
     for _ in range(3):
-        state = algorithm.observe(state, jax.tree.map(lambda x: x[0], data))
+        state = algorithm.observe(state, jax.tree.map(lambda x: x[0], data), jnp.zeros(data.reward.shape[2], bool))
         _, metrics = update(state, sample_of(batch), jax.random.key(2))
         seen.append(float(metrics.mean["estep/threshold"]) / threshold_factor(10, 0.99))
     np.testing.assert_allclose(seen, [3.0, 2.0, 1.5], rtol=1e-5)

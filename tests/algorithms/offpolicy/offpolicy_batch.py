@@ -14,6 +14,7 @@ from cvpo.algorithms.base import Algorithm, Sample, Spec, State, Transition
 
 KEY = jax.random.key(0)
 LENGTH, ENVS = 10, 4
+WITH_NOISE = jnp.zeros(ENVS, bool)
 TINY = {"hidden": (16,), "batch_size": 32, "envs": ENVS, "n_step": 1}
 
 
@@ -86,7 +87,7 @@ def gradient_error(make, config, limit: float, episode_cost: float) -> float:
     with jax.enable_x64(True), patch.object(optax, "adam", optax.sgd):
         algorithm = make(dataclasses.replace(config, policy_learning_rate=1.0), spec(limit))
         update = jax.jit(algorithm.update, compiler_options={"xla_backend_optimization_level": 0})
-        state = algorithm.observe(algorithm.init(KEY), rollout(episode_cost))
+        state = algorithm.observe(algorithm.init(KEY), rollout(episode_cost), WITH_NOISE)
         state = jax.tree.map(lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x, state)
         assert state.penalty.multipliers[0] > 0
         return _gradient_error(update, state, sample_of(batch(dtype=np.float64)))

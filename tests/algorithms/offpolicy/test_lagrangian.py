@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from offpolicy_batch import ENVS, KEY, LENGTH, TINY, batch, rollout, spec
+from offpolicy_batch import ENVS, KEY, LENGTH, TINY, WITH_NOISE, batch, rollout, spec
 from samples import sample_of
 
 from cvpo.algorithms.offpolicy.critics import Units
@@ -42,17 +42,17 @@ def test_objective_by_hand():
 def test_a_method_without_multipliers_has_no_constraint():
     config = Config(envs=ENVS)
     penalty = make_penalty(config, constrained(config, spec(1.0, 2.0)))
-    state = penalty.observe(penalty.init(), rollout(50.0, 60.0))
+    state = penalty.observe(penalty.init(), rollout(50.0, 60.0), WITH_NOISE)
     np.testing.assert_array_equal(penalty.objective(state, jnp.array([1.0]), jnp.zeros((0, 1))), [1.0])
 
 
 def test_measured_costs_drive_the_multipliers():
     penalty = penalty_of(10.0, np.inf)
     # excess 1/5 of the cost, then -1/10 of the limit: 0.5·0.2 + 0.1·0.2, then 0.5·(-0.1) + 0.1·(0.2 - 0.1) < 0
-    state = penalty.observe(penalty.init(), rollout(12.5, 99.0))
+    state = penalty.observe(penalty.init(), rollout(12.5, 99.0), WITH_NOISE)
     np.testing.assert_allclose(state.multipliers, [0.12, 0.0], rtol=1e-5)
     assert penalty.observe_critic(state, UNITS, jnp.full((2, 5), 1e6)) is state
-    state = penalty.observe(state, rollout(9.0, 99.0))
+    state = penalty.observe(state, rollout(9.0, 99.0), WITH_NOISE)
     np.testing.assert_allclose(state.multipliers, 0.0)
     np.testing.assert_allclose(state.controller.integral, [0.01, 0.0], rtol=1e-4)
 
@@ -63,7 +63,7 @@ def test_an_epoch_of_the_critics_costs_acts_like_a_measured_one(policy_delay):
     config = MultiplierConfig(**CONFIG, cost_signal="critic", update_ratio=1.0)
     penalty = make_penalty(config, spec(10.0), policy_delay)
     q_costs = jnp.full((1, 5), 12.5 * threshold_factor(LENGTH, config.gamma))
-    state = penalty.observe(penalty.init(), rollout(1000.0))
+    state = penalty.observe(penalty.init(), rollout(1000.0), WITH_NOISE)
     np.testing.assert_array_equal(state.multipliers, 0.0)
     for _ in range(LENGTH * ENVS // policy_delay):
         state = penalty.observe_critic(state, UNITS, q_costs)
@@ -98,7 +98,7 @@ def test_a_learners_state_keeps_its_types(name):
     """Otherwise the second update of a run would be compiled anew."""
     algorithm = ALGORITHMS[name].make(make_config(name, overrides=TINY), spec(1.0))
     start = jax.eval_shape(algorithm.init, KEY)
-    observed = jax.eval_shape(algorithm.observe, start, rollout(5.0))
+    observed = jax.eval_shape(algorithm.observe, start, rollout(5.0), WITH_NOISE)
     after, _ = jax.eval_shape(algorithm.update, observed, sample_of(batch()), KEY)
     types = [[(x.shape, x.dtype, x.weak_type) for x in jax.tree.leaves(state)] for state in (start, after)]
     assert types[0] == types[1]

@@ -9,6 +9,7 @@ import pytest
 from offpolicy_batch import (
     KEY,
     TINY,
+    WITH_NOISE,
     assert_same,
     batch,
     compiled,
@@ -32,7 +33,7 @@ LAG_CONFIG = sac.LagConfig(**TINY, multiplier_kp=0.1, multiplier_ki=0.1)
 def test_without_multipliers_the_constrained_update_is_the_plain_one():
     lag = compiled(sac.make, dataclasses.replace(LAG_CONFIG, multiplier_kp=0, multiplier_ki=0, multiplier_kd=0), 0.1)
     plain = compiled(sac.make, CONFIG)
-    penalised = lag.observe(lag.init(KEY), rollout(50.0))
+    penalised = lag.observe(lag.init(KEY), rollout(50.0), WITH_NOISE)
     state = with_critics_of(plain.init(KEY), penalised, [0, 1])
     for i, key in enumerate(jax.random.split(KEY, 3)):
         penalised, _ = lag.update(penalised, batch(seed=i), key)
@@ -46,7 +47,7 @@ def test_an_inactive_second_constraint_changes_nothing():
     two, one = compiled(sac.make, LAG_CONFIG, 3.0, np.inf), compiled(sac.make, LAG_CONFIG, 3.0)
     pair = two.init(KEY)
     single = with_critics_of(one.init(KEY), pair, [0, 1, 2])
-    pair, single = two.observe(pair, rollout(5.0, 7.0)), one.observe(single, rollout(5.0))
+    pair, single = two.observe(pair, rollout(5.0, 7.0), WITH_NOISE), one.observe(single, rollout(5.0), WITH_NOISE)
     update_pair, update_single = two.update, one.update
     for i, key in enumerate(jax.random.split(KEY, 3)):
         steps = batch(2, seed=i)

@@ -9,6 +9,7 @@ import pytest
 from offpolicy_batch import (
     KEY,
     TINY,
+    WITH_NOISE,
     assert_same,
     batch,
     compiled,
@@ -78,7 +79,7 @@ def test_the_policy_climbs_the_first_reward_critic():
 def test_without_multipliers_the_constrained_update_is_the_plain_one():
     lag = compiled(td3.make, dataclasses.replace(DDPG_LAG, multiplier_kp=0, multiplier_ki=0, multiplier_kd=0), 0.1)
     plain = compiled(td3.make, DDPG)
-    penalised = lag.observe(lag.init(KEY), rollout(50.0))
+    penalised = lag.observe(lag.init(KEY), rollout(50.0), WITH_NOISE)
     state = with_actor_of(plain.init(KEY), penalised, [0])
     for i in range(3):
         penalised, _ = lag.update(penalised, batch(seed=i), KEY)

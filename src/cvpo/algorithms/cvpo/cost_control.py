@@ -2,7 +2,8 @@
 
 For each of m constraints, once an epoch:
 
-1. measured cost = a running mean of the episodes' cost over a few epochs;
+1. measured cost = a running mean of the episodes' cost over a few epochs; once some act without noise, of those with
+   noise or of those without it, whichever is higher;
 2. error = how far it is above its target, as a fraction of the larger of cost and limit: between -1 and 1;
 3. weight w of the cost = proportional_gain · error + integral;
 4. the integral changes by integral_gain · error, less of it the larger the error is; it does not grow while the
@@ -28,13 +29,13 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, ScalarLike
+from jaxtyping import Array, Bool, Float, Int, ScalarLike
 
-from cvpo.algorithms.base import Spec, Transition, first_episode_costs, first_episode_means
+from cvpo.algorithms.base import Spec, Transition
 from cvpo.algorithms.cvpo.config import Config
 from cvpo.algorithms.cvpo.estep.max_cost_reduction import max_cost_reduction
 from cvpo.algorithms.offpolicy.critics import Units
-from cvpo.algorithms.shared import recent_costs
+from cvpo.algorithms.shared import episode_costs
 from cvpo.algorithms.shared.optimizers import settling_rate
 from cvpo.algorithms.shared.pid import relative_excess
 from cvpo.algorithms.shared.returns import threshold_factor
@@ -51,8 +52,8 @@ FORGETTING = 0.5
 class CostControl(NamedTuple):
     """The controller's memory, part of the learner's state."""
 
-    measured_cost: Float[Array, " m"]  # running mean of the cost per episode, or the constraint's statistic
-    recent: Float[Array, "k m"]  # costs of recent episodes, of which a quantile or CVaR is taken; NaN: none yet
+    costs: episode_costs.EpisodeCosts
+    measured_cost: Float[Array, " m"]  # what the limit is on: their mean, or the constraint's statistic
     error: Float[Array, " m"]  # how far it is above its target
     integral: Float[Array, " m"]  # what past errors add to the cost's weight
     epoch: Int[Array, ""]
@@ -69,18 +70,18 @@ class Request(NamedTuple):
 
 def start(config: Config, constraints: int) -> CostControl:
     zeros, none = jnp.zeros(constraints), jnp.zeros((), jnp.int32)
-    recent = recent_costs.start(config, constraints)
-    return CostControl(zeros, recent, error=zeros, integral=zeros, epoch=none, updates=none, all_updates=none)
+    costs = episode_costs.start(config, constraints)
+    return CostControl(costs, zeros, error=zeros, integral=zeros, epoch=none, updates=none, all_updates=none)
 
 
-def measure(config: Config, spec: Spec, control: CostControl, rollout: Transition) -> CostControl:
-    """The controller after an epoch's episodes [H, N]."""
+def measure(
+    config: Config, spec: Spec, control: CostControl, rollout: Transition, noiseless: Bool[Array, " N"]
+) -> CostControl:
+    """The controller after an epoch's episodes [H, N], some of them without noise."""
     pace = pace_of_policy(config, spec, control)
-    control = control._replace(updates=jnp.zeros_like(control.updates))
-    if config.constraint == "mean":
-        return respond(config, spec, control, first_episode_means(rollout, rollout.costs), pace)
-    recent, statistic = recent_costs.observe(config, control.recent, first_episode_costs(rollout))
-    return respond(config, spec, control._replace(recent=recent), statistic, pace)
+    costs, measured = episode_costs.observe(config, control.costs, rollout, noiseless, config.cost_smoothing)
+    control = control._replace(costs=costs, updates=jnp.zeros_like(control.updates))
+    return respond(config, spec, control, measured, pace)
 
 
 def pace_of_policy(config: Config, spec: Spec, control: CostControl) -> Float[Array, ""]:
@@ -103,17 +104,13 @@ def updated(control: CostControl) -> CostControl:
 
 
 def respond(
-    config: Config, spec: Spec, control: CostControl, cost: Float[Array, " m"], pace: ScalarLike = 1.0
+    config: Config, spec: Spec, control: CostControl, measured: Float[Array, " m"], pace: ScalarLike = 1.0
 ) -> CostControl:
-    """The controller after an epoch in which episodes had the mean cost `cost`, or the constraint's statistic.
+    """The controller's answer to the cost that was measured.
 
     The integral changes at this pace, see `pace_of_policy`.
     """
     control = control._replace(epoch=control.epoch + 1)
-    # A statistic is of many epochs already.
-    weight = config.cost_smoothing if config.constraint == "mean" else 1.0
-    smoothed = control.measured_cost + weight * (cost - control.measured_cost)
-    measured = jnp.where(control.epoch == 1, cost, smoothed)
     error = relative_excess(measured, limits_now(config, spec, control), config.safety_margin)
     largest = max_weight(config)
     saturated = together(cost_weight(config, error, control.integral)) >= largest

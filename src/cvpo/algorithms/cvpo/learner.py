@@ -56,8 +56,8 @@ def make(config: Config, spec: Spec) -> Algorithm:
             cost_control=cost_control.start(config, spec.num_costs),
         )
 
-    def observe(state: State, rollout: Transition) -> State:
-        return state._replace(cost_control=cost_control.measure(config, spec, state.cost_control, rollout))
+    def observe(state: State, rollout: Transition, noiseless: jax.Array) -> State:
+        return state._replace(cost_control=cost_control.measure(config, spec, state.cost_control, rollout, noiseless))
 
     def update(state: State, sample: Sample, key: Key) -> tuple[State, UpdateMetrics]:
         next_key, candidate_key = jax.random.split(key)

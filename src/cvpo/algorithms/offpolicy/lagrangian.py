@@ -13,10 +13,10 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cvpo.algorithms.base import Scalars, Spec, Transition, first_episode_costs, first_episode_means
+from cvpo.algorithms.base import Scalars, Spec, Transition
 from cvpo.algorithms.config import require_at_least, require_between, require_constraint, require_positive, setting
 from cvpo.algorithms.offpolicy.critics import CriticConfig, Critics, CriticState, Units
-from cvpo.algorithms.shared import pid, recent_costs
+from cvpo.algorithms.shared import episode_costs, pid
 from cvpo.algorithms.shared.returns import threshold_factor
 from cvpo.errors import BadValue
 from cvpo.metric_names import per_cost
@@ -63,7 +63,7 @@ class MultiplierConfig(CriticConfig):
 class PenaltyState(NamedTuple):
     controller: pid.PIDState
     multipliers: jax.Array  # [m]
-    recent: jax.Array  # [k, m] costs of recent episodes, of which a quantile or CVaR is taken
+    costs: episode_costs.EpisodeCosts
 
 
 class Penalty(NamedTuple):
@@ -71,14 +71,14 @@ class Penalty(NamedTuple):
 
     init() -> PenaltyState
     objective(state, q_reward [B], q_costs [m, B]) -> [B]     what the policy maximises
-    observe(state, rollout) -> PenaltyState                   after an epoch's episodes
+    observe(state, rollout, noiseless [N]) -> PenaltyState    after an epoch's episodes
     observe_critic(state, units, q_costs [m, B]) -> PenaltyState    after a policy step, q_costs of the policy's actions
     info(state) -> Scalars
     """
 
     init: Callable[[], PenaltyState]
     objective: Callable[[PenaltyState, jax.Array, jax.Array], jax.Array]
-    observe: Callable[[PenaltyState, Transition], PenaltyState]
+    observe: Callable[[PenaltyState, Transition, jax.Array], PenaltyState]
     observe_critic: Callable[[PenaltyState, Units, jax.Array], PenaltyState]
     info: Callable[[PenaltyState], Scalars]
 
@@ -131,21 +131,20 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
         smoothing = settings.multiplier_smoothing**duration
         above = pid.relative_excess(cost, limits, settings.safety_margin)
         controlled = pid.pid_update(state.controller, above, scaled, smoothing, settings.max_multiplier)
-        return PenaltyState(*controlled, state.recent)
+        return PenaltyState(*controlled, state.costs)
 
     def objective(state: PenaltyState, q_reward: jax.Array, q_costs: jax.Array) -> jax.Array:
         penalised = q_reward - state.multipliers @ q_costs
         # Stooke et al. 2020, Eq. 9
         return penalised / (1 + state.multipliers.sum()) if settings.normalize_loss else penalised
 
-    def observe(state: PenaltyState, rollout: Transition) -> PenaltyState:
+    def observe(state: PenaltyState, rollout: Transition, noiseless: jax.Array) -> PenaltyState:
         if settings.cost_signal != "measured":
             return state
         rollout = rollout._replace(costs=rollout.costs[..., : spec.num_costs])
-        if settings.constraint == "mean":
-            return control(state, first_episode_means(rollout, rollout.costs), 1.0)
-        recent, cost = recent_costs.observe(settings, state.recent, first_episode_costs(rollout))
-        return control(state._replace(recent=recent), cost, 1.0)
+        # Weight 1: the proportional and derivative parts have a running mean of their own.
+        costs, cost = episode_costs.observe(settings, state.costs, rollout, noiseless, 1.0)
+        return control(state._replace(costs=costs), cost, 1.0)
 
     def observe_critic(state: PenaltyState, units: Units, q_costs: jax.Array) -> PenaltyState:
         if settings.cost_signal != "critic":
@@ -156,8 +155,8 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
         return per_cost("policy/multiplier", state.multipliers)
 
     def init() -> PenaltyState:
-        recent = recent_costs.start(settings, spec.num_costs)
-        return PenaltyState(pid.pid_init(spec.num_costs), jnp.zeros(spec.num_costs), recent)
+        costs = episode_costs.start(settings, spec.num_costs)
+        return PenaltyState(pid.pid_init(spec.num_costs), jnp.zeros(spec.num_costs), costs)
 
     return Penalty(init, objective, observe, observe_critic, info)
 

@@ -134,8 +134,8 @@ def make(config: Config, spec: Spec) -> Algorithm:
         }
         return new, UpdateMetrics(info)
 
-    def observe(state: State, rollout: Transition) -> State:
-        return state._replace(penalty=penalty.observe(state.penalty, rollout))
+    def observe(state: State, rollout: Transition, noiseless: jax.Array) -> State:
+        return state._replace(penalty=penalty.observe(state.penalty, rollout, noiseless))
 
     portable = partial(squashed_policy, action_size=spec.action_size)
     return Algorithm(init, lambda state: state.actor, act, update, observe, portable=portable)

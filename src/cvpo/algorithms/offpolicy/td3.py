@@ -163,8 +163,8 @@ def make(config: Config, spec: Spec) -> Algorithm:
         target_actor = optax.incremental_update(state.actor, state.target_actor, 1 - config.polyak)
         return state._replace(target_actor=target_actor), UpdateMetrics(info | state.policy_info)
 
-    def observe(state: State, rollout: Transition) -> State:
-        return state._replace(penalty=penalty.observe(state.penalty, rollout))
+    def observe(state: State, rollout: Transition, noiseless: jax.Array) -> State:
+        return state._replace(penalty=penalty.observe(state.penalty, rollout, noiseless))
 
     portable = partial(deterministic_policy, action_size=spec.action_size, noise=config.exploration_noise)
     return Algorithm(init, lambda state: state.actor, act, update, observe, portable=portable)

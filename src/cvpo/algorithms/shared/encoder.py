@@ -154,7 +154,7 @@ def with_encoder(make: Any, spec: Spec, normalize: bool, whole_rollouts: bool) -
         encoder, value = learn(encoder, data.steps if isinstance(data, Sample) else data, own_key)
         return (encoder, rest), metrics._replace(mean=metrics.mean | {"encoder/loss": value})
 
-    def observe(state: tuple[EncoderState, Any], rollout: Transition) -> tuple[EncoderState, Any]:
+    def observe(state: tuple[EncoderState, Any], rollout: Transition, noiseless: jax.Array) -> tuple[EncoderState, Any]:
         encoder, rest = state
         flat = rollout.obs.reshape(-1, spec.obs_size)
         signals = jnp.concatenate([rollout.reward[..., None], rollout.costs], axis=-1)
@@ -162,7 +162,7 @@ def with_encoder(make: Any, spec: Spec, normalize: bool, whole_rollouts: bool) -
             numbers=merge(encoder.numbers, unscaled(flat)),
             signals=merge(encoder.signals, signals.reshape(-1, signals.shape[-1])),
         )
-        return encoder, once_it_sees(encoder, inner.observe(rest, seen(encoder, rollout)), rest)
+        return encoder, once_it_sees(encoder, inner.observe(rest, seen(encoder, rollout), noiseless), rest)
 
     def act(params: tuple[Eyes, Any], obs: jax.Array, noise: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         looking, rest = params

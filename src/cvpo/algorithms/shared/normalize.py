@@ -31,10 +31,10 @@ def with_normalizer(inner: Algorithm, spec: Spec) -> Algorithm:
         moments, rest = params
         return inner.act(rest, scale(moments, obs), noise)
 
-    def observe(state: tuple[Moments, Any], rollout: Transition) -> tuple[Moments, Any]:
+    def observe(state: tuple[Moments, Any], rollout: Transition, noiseless: jax.Array) -> tuple[Moments, Any]:
         moments, rest = state
         moments = merge(moments, rollout.obs.reshape(-1, spec.obs_size))
-        return moments, inner.observe(rest, scaled(moments, rollout))
+        return moments, inner.observe(rest, scaled(moments, rollout), noiseless)
 
     def update(
         state: tuple[Moments, Any], data: Transition | Sample, key: Key
