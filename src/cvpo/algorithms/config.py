@@ -67,7 +67,7 @@ class LoopConfig:
     hidden: tuple[int, ...] = setting((256, 256), "training")
     """Widths of the hidden layers of every network."""
     gamma: float = setting(0.99, "training")
-    """Discount factor of reward and cost."""
+    """Discount factor of rewards, and of costs in methods without a replay (those with one: `cost_gamma`)."""
     eval_episodes: int = setting(10, "logging")
     """Episodes in each evaluation of the deterministic policy."""
     eval_every: int = setting(4, "logging")

@@ -22,7 +22,7 @@ from cvpo.training.replay import Replay
 
 SMALL = {
     "envs": 20, "hidden": (32, 32), "batch_size": 128, "particles": 16, "update_ratio": 0.5, "eval_every": 10,
-    "early_update_factor": 1.0, "safety_margin": 0.0, "gamma": 0.9,
+    "early_update_factor": 1.0, "safety_margin": 0.0, "gamma": 0.9, "cost_gamma": 0.9,
 }  # fmt: skip
 # Epochs of toys have a fifth of the updates of a task's, and the answer lies where the cost is at its limit: the
 # requested reduction must be steep there.
@@ -37,7 +37,7 @@ def solve(env, limit, tmp_path, steps, **config):
 
 @pytest.mark.slow
 # The paper's threshold is of T discounted steps, its critic's value of endlessly many: they agree if γ^T is small.
-@pytest.mark.parametrize("signal", [STEEP, {"cost_signal": "critic", "gamma": 0.5}])
+@pytest.mark.parametrize("signal", [STEEP, {"cost_signal": "critic", "gamma": 0.5, "cost_gamma": 0.5}])
 def test_bandit_ends_at_its_limit(tmp_path, signal):
     _, mean = solve(Bandit, 3.0, tmp_path, 20_000, episode_length=10, **signal)
     # E[cost] = 3 means a mean action of -0.4 and a reward of -4, whatever the noise

@@ -42,7 +42,10 @@ def test_critics_learn_n_step_sums_that_stop_where_an_episode_ends():
         terminated=jnp.zeros((4, 3), bool).at[2, 1].set(True),
     )
     config = CriticConfig(
-        **TINY | {"n_step": 3, "retrace": False, "hidden": (32,)}, gamma=GAMMA, critic_learning_rate=3e-3
+        **TINY | {"n_step": 3, "retrace": False, "hidden": (32,)},
+        gamma=GAMMA,
+        cost_gamma=GAMMA,
+        critic_learning_rate=3e-3,
     )
     critics = make_critics(config, spec(1.0))
 

@@ -34,7 +34,7 @@ class Config(CriticConfig):
     integral_gain: float = setting(0.08, "cost control")
     """How fast the weight grows: an epoch adds integral_gain · error · (1 - 0.9 |error|), more if it has more updates
     than a late one, and less once the policy's learning rate falls. Below the target the weight falls."""
-    max_reduction: float = setting(0.8, "cost control")
+    max_reduction: float = setting(0.9, "cost control")
     """Largest fraction that is requested, of all constraints together; below 1, so that the reward keeps a part of
     every step."""
     limit_start: float = setting(1.0, "cost control")

@@ -32,6 +32,9 @@ class CriticConfig(OffPolicyConfig):
     """Number of critics for each cost."""
     cost_ensemble: Literal["mean", "max"] = setting("mean", "critics")
     """How the values of a cost's critics are combined; max is the cautious choice."""
+    cost_gamma: float = setting(0.95, "critics")
+    """Discount factor of the critics' costs; `gamma` is that of rewards. The limit is on measured episodes. The critics
+    need only tell which actions cost more, and what happens much later is noise in that."""
     next_actions: int = setting(1, "critics")
     """Actions drawn at the next state to estimate its value."""
     retrace_lambda: float = setting(0.8, "critics")
@@ -45,7 +48,7 @@ class CriticConfig(OffPolicyConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least(self, 1, "reward_critics", "cost_critics", "next_actions")
-        require_between(self, 0.0, 1.0, "retrace_lambda")
+        require_between(self, 0.0, 1.0, "retrace_lambda", "cost_gamma")
 
 
 class Units(NamedTuple):
@@ -54,9 +57,11 @@ class Units(NamedTuple):
     Networks learn numbers near 1 quickly and others slowly, while returns may have any size and offset.
     """
 
-    level: jax.Array  # mean of the targets
-    scale: jax.Array  # deviation of the targets from it; 0 until a signal is seen that varies
-    bootstrap: jax.Array  # [] how much of a target is the value of a later state, between 0 and gamma
+    level: jax.Array  # [1 + m] mean of the targets
+    scale: jax.Array  # [1 + m] deviation of the targets from it; 0 until a signal is seen that varies
+    bootstrap: (
+        jax.Array
+    )  # [1 + m] how much of a target is the value of a later state, between 0 and its discount factor
     batches: jax.Array  # [1 + m] seen since the scale is known
 
 
@@ -104,12 +109,13 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
     rewards, costs, m = config.reward_critics, config.cost_critics, spec.num_costs
     count = rewards + m * costs
     optimizer = optax.adam(config.critic_learning_rate)
+    gammas = jnp.array([config.gamma, *[config.cost_gamma] * m])
 
     def init(key: jax.Array) -> CriticState:
         make = networks.choice_critics_init if spec.discrete else networks.critics_init
         params = make(key, count, spec.obs_size, spec.action_size, config.hidden)
         zeros = jnp.zeros(1 + m)
-        return CriticState(params, params, optimizer.init(params), Units(zeros, zeros, jnp.zeros(()), zeros))
+        return CriticState(params, params, optimizer.init(params), Units(zeros, zeros, zeros, zeros))
 
     def values(params: Any, obs: jax.Array, actions: jax.Array | None) -> jax.Array:
         if actions is None:
@@ -137,7 +143,9 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
         return jnp.concatenate([reward[None], cost])
 
     def targets(params: Any, units: Units, batch: Transition, expect: Any, log_ratio: Any) -> jax.Array:
-        """What the networks should say of the learned steps, and what they should if all they said was 1: [2 + m, B].
+        """What the networks should say of the learned steps, and what they should if all they said was 1.
+
+        Both [1 + m, B], one below the other.
 
         A cost ends with its episode as a reward does: a terminated state has no future cost. An episode cut by time
         goes on in the critics' eyes, so both bootstrap from its final observation.
@@ -146,43 +154,44 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
         """
         lead = (slice(None),) + (None,) * batch.reward.ndim
         inverse = jnp.where(units.scale > 0, 1 / jnp.where(units.scale > 0, units.scale, 1.0), 0.0)
-        signal = (signals(batch) - (1 - config.gamma) * units.level[lead]) * inverse[lead]
-        signal = jnp.concatenate([signal, jnp.zeros_like(signal[:1])])
-        nothing = jnp.append(-units.level * inverse, 0.0)
+        signal = (signals(batch) - (1 - gammas[lead]) * units.level[lead]) * inverse[lead]
+        signal = jnp.concatenate([signal, jnp.zeros_like(signal)])
+        nothing = jnp.concatenate([-units.level * inverse, jnp.zeros(1 + m)])
+        discount = jnp.tile(gammas, 2)
 
         def following(values: jax.Array, terminated: jax.Array) -> jax.Array:
-            values = jnp.concatenate([values, jnp.ones_like(values[:1])])
+            values = jnp.concatenate([values, jnp.ones_like(values)])
             return jnp.where(terminated, nothing.reshape(-1, *[1] * terminated.ndim), values)
 
         never = jnp.zeros_like(batch.terminated)
         if config.n_step == 1:
             next_value = following(merged(expect(params, batch.next_obs)), batch.terminated)
-            return returns.td_target(signal, next_value, never, config.gamma)
+            return jax.vmap(returns.td_target, (0, 0, None, 0))(signal, next_value, never, discount)
         size, length = batch.reward.shape
         if not config.retrace:
             # Only the state behind the last summed step is valued, so n steps cost no more than one.
             last = jnp.where(batch.ended.any(1), batch.ended.argmax(1), length - 1)
             rows = jnp.arange(size)
             next_value = following(merged(expect(params, batch.next_obs[rows, last])), batch.terminated[rows, last])
-            bootstrapped = jnp.broadcast_to(next_value[..., None], (2 + m, size, length))
-            sums = jax.vmap(lambda s, v: returns.n_step_target(s, v, never, batch.ended, config.gamma))
-            return sums(signal, bootstrapped)
+            bootstrapped = jnp.broadcast_to(next_value[..., None], signal.shape)
+            sums = jax.vmap(lambda s, v, gamma: returns.n_step_target(s, v, never, batch.ended, gamma))
+            return sums(signal, bootstrapped, discount)
 
         def unflat(x: jax.Array) -> jax.Array:
             return merged(x).reshape(1 + m, size, length)
 
         next_value = following(unflat(expect(params, _flat(batch.next_obs))), batch.terminated)
         q_taken = unflat(taken(params, _flat(batch.obs), _flat(batch.action)))
-        q_taken = jnp.concatenate([q_taken, jnp.ones_like(q_taken[:1])])
+        q_taken = jnp.concatenate([q_taken, jnp.ones_like(q_taken)])
         ratio = jnp.zeros((size, length))
         if config.cut_traces:
             ratio = log_ratio(_flat(batch.obs), _flat(batch.action)).reshape(size, length) - batch.log_prob
         retrace = jax.vmap(
-            lambda q, v, s: returns.retrace_target(
-                q, v, s, never, batch.ended, ratio, config.gamma, config.retrace_lambda
+            lambda q, v, s, gamma: returns.retrace_target(
+                q, v, s, never, batch.ended, ratio, gamma, config.retrace_lambda
             )
         )
-        return retrace(q_taken, next_value, signal).reshape(2 + m, size * length)
+        return retrace(q_taken, next_value, signal, discount).reshape(len(discount), size * length)
 
     def first_units(units: Units, batch: Transition) -> Units:
         """Units for signals that have none yet, from how the signal itself varies."""
@@ -190,15 +199,16 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
         return units._replace(scale=jnp.where(units.scale > 0, units.scale, signal.std(1)))
 
     def refined(units: Units, goal: jax.Array) -> tuple[Units, jax.Array]:
-        """Units by the targets [2 + m, B] of one more batch, and the targets [1 + m, B] in these.
+        """Units by what `targets` gives for one more batch, and the targets [1 + m, B] in these.
 
-        The level is where the mean of the targets is the level itself. Raising it by 1 raises a target by its last row,
-        so that a constant added to every reward is known after a batch instead of after a horizon of updates.
+        The level is where the mean of the targets is the level itself. Raising it by 1 raises a target by what it would
+        be if the networks said 1, so that a constant added to every reward is known after a batch instead of after a
+        horizon of updates.
         """
-        goal, bootstraps = goal[:-1], goal[-1]
+        goal, bootstraps = jnp.split(goal, 2)
         batches = units.batches + (units.scale > 0)
         rate = jnp.maximum(UNIT_RATE, 1 / jnp.maximum(batches, 1))
-        bootstrap = units.bootstrap + rate[0] * (bootstraps.mean() - units.bootstrap)
+        bootstrap = units.bootstrap + rate * (bootstraps.mean(1) - units.bootstrap)
         step = rate * goal.mean(1) / jnp.maximum(1 - bootstrap, 1e-3)
         goal = goal - step[:, None] * (1 - bootstraps)
         growth = jnp.sqrt(1 + rate * ((goal**2).mean(1) - 1))
