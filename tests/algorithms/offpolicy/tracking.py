@@ -13,7 +13,8 @@ def assert_tracks_within_its_limit(run_dir, algorithm, **settings):
     """The cost is where the cost signal holds it, and the policy is the best one for its multiplier."""
     config = {
         "envs": 20, "hidden": (32, 32), "batch_size": 64, "update_ratio": 0.25, "early_update_factor": 1.0,
-        "polyak": 0.98, "n_step": 1, "gamma": GAMMA, "cost_gamma": GAMMA, "multiplier_kp": 0.5, "multiplier_ki": 0.2, "safety_margin": 0.0,
+        "polyak": 0.98, "n_step": 1, "gamma": GAMMA, "cost_gamma": GAMMA, "multiplier_kp": 0.5,
+        "multiplier_ki": 0.2, "safety_margin": 0.0,
         "episode_length": Tracking.LENGTH, "eval_episodes": 50, "eval_every": 5,
     }  # fmt: skip
     run = cvpo.train(
