@@ -14,8 +14,8 @@ Settings = dict[str, Any]
 # The paper's table (appendix), left half: what all off-policy methods have in common.
 _PAPER_CRITICS: Settings = {
     "hidden": (256, 256), "batch_size": 300, "update_ratio": 0.125, "critic_learning_rate": 1e-3, "polyak": 0.995,
-    "n_step": 1, "retrace": False, "gamma": 0.99, "cost_gamma": 0.99, "replay_capacity": 1_000_000, "envs": 20,
-    "eval_every": 1, "normalize_observations": False, "layer_norm": False, "noise_color": 0.0,
+    "n_step": 1, "retrace": False, "gamma": 0.99, "cost_gamma": 0.99, "replay_capacity": 1_000_000,
+    "envs": 20, "eval_every": 1, "normalize_observations": False, "layer_norm": False, "noise_color": 0.0,
     "early_update_factor": 1.0, "policy_steady_updates": None, "noiseless_share": 0.0,
 }  # fmt: skip
 # Right half: what CVPO has of its own.

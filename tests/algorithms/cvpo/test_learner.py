@@ -37,7 +37,7 @@ def solve(env, limit, tmp_path, steps, **config):
 
 @pytest.mark.slow
 # The paper's threshold is of T discounted steps, its critic's value of endlessly many: they agree if γ^T is small.
-@pytest.mark.parametrize("signal", [STEEP, {"cost_signal": "critic", "gamma": 0.5, "cost_gamma": 0.5}])
+@pytest.mark.parametrize("signal", [STEEP, {"cost_signal": "critic", "gamma": 0.5, "cost_gamma": None}])
 def test_bandit_ends_at_its_limit(tmp_path, signal):
     _, mean = solve(Bandit, 3.0, tmp_path, 20_000, episode_length=10, **signal)
     # E[cost] = 3 means a mean action of -0.4 and a reward of -4, whatever the noise

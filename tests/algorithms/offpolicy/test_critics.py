@@ -8,6 +8,8 @@ from offpolicy_batch import KEY, TINY, batch, spec
 
 from cvpo.algorithms.offpolicy.critics import CriticConfig, make_critics
 from cvpo.algorithms.shared import networks
+from cvpo.errors import BadValue
+from cvpo.presets import make_config
 
 GAMMA = 0.5
 
@@ -64,3 +66,36 @@ def test_critics_learn_n_step_sums_that_stop_where_an_episode_ends():
     # in full; cut by time after two steps; terminated after two; cut by time after one
     np.testing.assert_allclose(reward, [1 + 1 + 1 + 24 / 8, 2 + 1 + 16 / 4, 3 + 1, 4 + 8 / 2], atol=0.05)
     np.testing.assert_allclose(cost, [3 + 0.5 + 0.5 + 48 / 8, 2 + 0.5 + 32 / 4, 1 + 0.5, 0 + 16 / 2], atol=0.05)
+
+
+def test_costs_look_a_twentieth_of_an_episode_ahead_unless_the_limit_is_on_their_value():
+    horizons = {length: 1 / (1 - CriticConfig().cost_discount(length)) for length in (20, 200, 400, 1000, 2000, 10**6)}
+    assert horizons == pytest.approx({20: 10, 200: 10, 400: 20, 1000: 50, 2000: 100, 10**6: 100})
+    assert CriticConfig(cost_gamma=0.5).cost_discount(400) == 0.5
+    assert make_config("cvpo", "paper").cost_discount(400) == 0.99
+    assert make_config("cvpo", None, {"cost_signal": "critic", "gamma": 0.9}).cost_discount(400) == 0.9
+    with pytest.raises(BadValue, match="cost_gamma must be between 0"):
+        CriticConfig(cost_gamma=2.0)
+
+
+@pytest.mark.parametrize(
+    "targets", [{"n_step": 1}, {"n_step": 3, "retrace": False}, {"n_step": 3, "retrace_lambda": 1.0}]
+)
+def test_rewards_and_costs_have_discount_factors_of_their_own(targets):
+    """A reward and a cost of 1 in every step, for ever, are worth 1 / (1 - discount factor)."""
+    config = CriticConfig(**TINY | {"hidden": (32,)} | targets, gamma=0.9, cost_gamma=0.5, critic_learning_rate=3e-3)
+    critics = make_critics(config, spec(1.0))
+    shape = (32,) if config.n_step == 1 else (32, config.n_step)
+    steps = batch(1, shape)
+    varied = 1 + 0.01 * jnp.asarray(np.random.default_rng(0).normal(size=shape), jnp.float32)
+    steps = steps._replace(reward=varied, costs=varied[..., None], ended=jnp.zeros(shape, bool))
+    steps = steps._replace(terminated=steps.ended)
+
+    def update(state, _):
+        def expect(params, obs):
+            return critics.values(params, obs, jnp.zeros((len(obs), 1, 2)))[..., 0]
+
+        return critics.update(state, steps, expect, None)[0], None
+
+    state, _ = jax.jit(lambda state: jax.lax.scan(update, state, length=2000))(critics.init(KEY))
+    np.testing.assert_allclose(state.units.level, [10.0, 2.0], rtol=0.02)

@@ -62,7 +62,7 @@ def test_an_epoch_of_the_critics_costs_acts_like_a_measured_one(policy_delay):
     """The gains mean the same for both: an epoch of policy steps at a steady Q_c integrates as one measurement does."""
     config = MultiplierConfig(**CONFIG, cost_signal="critic", update_ratio=1.0)
     penalty = make_penalty(config, spec(10.0), policy_delay)
-    q_costs = jnp.full((1, 5), 12.5 * threshold_factor(LENGTH, config.cost_gamma))
+    q_costs = jnp.full((1, 5), 12.5 * threshold_factor(LENGTH, config.cost_discount(LENGTH)))
     state = penalty.observe(penalty.init(), rollout(1000.0), WITH_NOISE)
     np.testing.assert_array_equal(state.multipliers, 0.0)
     for _ in range(LENGTH * ENVS // policy_delay):

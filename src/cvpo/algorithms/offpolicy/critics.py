@@ -32,9 +32,10 @@ class CriticConfig(OffPolicyConfig):
     """Number of critics for each cost."""
     cost_ensemble: Literal["mean", "max"] = setting("mean", "critics")
     """How the values of a cost's critics are combined; max is the cautious choice."""
-    cost_gamma: float = setting(0.95, "critics")
-    """Discount factor of the critics' costs; `gamma` is that of rewards. The limit is on measured episodes. The critics
-    need only tell which actions cost more, and what happens much later is noise in that."""
+    cost_gamma: float | None = setting(None, "critics")
+    """Discount factor of the critics' costs; `gamma` is that of rewards. The critics need only tell which actions cost
+    more, and what happens much later is noise in that. Default: a twentieth of an episode counts, from 10 to 100 steps;
+    `gamma` if cost_signal is critic."""
     next_actions: int = setting(1, "critics")
     """Actions drawn at the next state to estimate its value."""
     retrace_lambda: float = setting(0.8, "critics")
@@ -48,7 +49,17 @@ class CriticConfig(OffPolicyConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least(self, 1, "reward_critics", "cost_critics", "next_actions")
-        require_between(self, 0.0, 1.0, "retrace_lambda", "cost_gamma")
+        require_between(self, 0.0, 1.0, "retrace_lambda")
+        if self.cost_gamma is not None:
+            require_between(self, 0.0, 1.0, "cost_gamma")
+
+    def cost_discount(self, episode_length: int) -> float:
+        """`cost_gamma`, or what the length of episodes says about how fast things happen."""
+        if self.cost_gamma is not None:
+            return self.cost_gamma
+        if getattr(self, "cost_signal", "measured") == "critic":
+            return self.gamma  # the limit is on the critics' value, which must look as far ahead
+        return 1 - 1 / min(max(episode_length / 20, 10.0), 100.0)
 
 
 class Units(NamedTuple):
@@ -109,7 +120,7 @@ def make_critics(config: CriticConfig, spec: Spec) -> Critics:
     rewards, costs, m = config.reward_critics, config.cost_critics, spec.num_costs
     count = rewards + m * costs
     optimizer = optax.adam(config.critic_learning_rate)
-    gammas = jnp.array([config.gamma, *[config.cost_gamma] * m])
+    gammas = jnp.array([config.gamma, *[config.cost_discount(spec.episode_length)] * m])
 
     def init(key: jax.Array) -> CriticState:
         make = networks.choice_critics_init if spec.discrete else networks.critics_init

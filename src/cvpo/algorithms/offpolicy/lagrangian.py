@@ -121,7 +121,7 @@ def make_penalty(config: CriticConfig, spec: Spec, policy_delay: int = 1) -> Pen
     """`spec` as `constrained` gives it; `policy_delay`: gradient steps of the critics for each of the policy."""
     settings = config if isinstance(config, MultiplierConfig) else MultiplierConfig()
     limits = jnp.array(spec.cost_limits)
-    factor = threshold_factor(spec.episode_length, config.cost_gamma)
+    factor = threshold_factor(spec.episode_length, config.cost_discount(spec.episode_length))
     policy_steps = config.updates_per_epoch(spec.episode_length) / policy_delay
     gains = pid.PIDGains(settings.multiplier_kp, settings.multiplier_ki, settings.multiplier_kd)
 
