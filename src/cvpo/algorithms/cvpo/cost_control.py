@@ -171,10 +171,8 @@ def request(
     limits = limits_now(config, spec, control)
     if config.cost_signal == "critic":
         scale = jnp.where(units.scale > 0, units.scale, 1.0)[1:]
-        thresholds = (
-            limits * threshold_factor(spec.episode_length, config.cost_discount(spec.episode_length)) - units.level[1:]
-        ) / scale
-        return Request(jnp.zeros_like(limits), thresholds)
+        factor = threshold_factor(spec.episode_length, config.cost_discount(spec.episode_length))
+        return Request(jnp.zeros_like(limits), (limits * factor - units.level[1:]) / scale)
     largest = jax.vmap(lambda q: max_cost_reduction(q, log_prior, config.kl_estep))(q_costs)
     fraction = requested_fraction(config, control)
     return Request(fraction, jnp.where(jnp.isinf(limits), jnp.inf, -fraction * largest))

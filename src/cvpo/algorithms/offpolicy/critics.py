@@ -34,8 +34,8 @@ class CriticConfig(OffPolicyConfig):
     """How the values of a cost's critics are combined; max is the cautious choice."""
     cost_gamma: float | None = setting(None, "critics")
     """Discount factor of the critics' costs; `gamma` is that of rewards. The critics need only tell which actions cost
-    more, and what happens much later is noise in that. Default: a twentieth of an episode counts, from 10 to 100 steps;
-    `gamma` if cost_signal is critic."""
+    more, and what happens much later is noise in that. Default: they look a twentieth of an episode ahead, from 10 to
+    100 steps; `gamma` if cost_signal is critic."""
     next_actions: int = setting(1, "critics")
     """Actions drawn at the next state to estimate its value."""
     retrace_lambda: float = setting(0.8, "critics")
@@ -70,9 +70,7 @@ class Units(NamedTuple):
 
     level: jax.Array  # [1 + m] mean of the targets
     scale: jax.Array  # [1 + m] deviation of the targets from it; 0 until a signal is seen that varies
-    bootstrap: (
-        jax.Array
-    )  # [1 + m] how much of a target is the value of a later state, between 0 and its discount factor
+    bootstrap: jax.Array  # [1 + m] how much of a target is the value of a later state: 0 to the discount factor
     batches: jax.Array  # [1 + m] seen since the scale is known
 
 
