@@ -34,7 +34,7 @@ class CriticConfig(OffPolicyConfig):
     """How the values of a cost's critics are combined; max is the cautious choice."""
     cost_gamma: float | None = setting(None, "critics")
     """Discount factor of the critics' costs; `gamma` is that of rewards. The critics need only tell which actions cost
-    more, and what happens much later is noise in that. Default: they look a twentieth of an episode ahead, from 10 to
+    more, and what happens much later is noise in that. Default: they look a tenth of an episode ahead, from 10 to
     100 steps; `gamma` if cost_signal is critic."""
     next_actions: int = setting(1, "critics")
     """Actions drawn at the next state to estimate its value."""
@@ -59,7 +59,7 @@ class CriticConfig(OffPolicyConfig):
             return self.cost_gamma
         if getattr(self, "cost_signal", "measured") == "critic":
             return self.gamma  # the limit is on the critics' value, which must look as far ahead
-        return 1 - 1 / min(max(episode_length / 20, 10.0), 100.0)
+        return 1 - 1 / min(max(episode_length / 10, 10.0), 100.0)
 
 
 class Units(NamedTuple):
