@@ -128,7 +128,7 @@ TIGHT = {"kl_mean": 0.005, "kl_scale": 0.0005}
 @pytest.mark.parametrize(
     ("limits", "changes", "words"),
     [
-        ((1.0,), {}, "at most 80% of the cost reduction that a KL of 0.1 allows, so every E-step has a solution"),
+        ((1.0,), {}, "at most 90% of the cost reduction that a KL of 0.1 allows, so every E-step has a solution"),
         ((1.0, 1.0), {}, "that a KL of 0.1 allows, over all costs together; .* may still fail"),
         ((1.0,), {"cost_signal": "critic"} | TIGHT, "any two such M-steps.*only on average"),
         ((1.0,), {"cost_signal": "critic", "enforce_trust_region": True} | TIGHT, r"any two such M-steps \(.*\)$"),
