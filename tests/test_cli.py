@@ -98,7 +98,9 @@ def test_every_setting_is_a_flag_with_a_default_and_a_line_of_help(capsys):
         for setting in vars(config):
             assert f"--{setting.replace('_', '-')}" in text
         assert settings_of(flags(config)) == vars(config)
-        assert "Discount factor of rewards, and of costs in methods without a replay" in help_texts(type(config))["gamma"]
+        assert (
+            "Discount factor of rewards, and of costs in methods without a replay" in help_texts(type(config))["gamma"]
+        )
 
 
 def test_flags_come_in_groups_the_everyday_ones_first(capsys):
