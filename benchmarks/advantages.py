@@ -157,8 +157,11 @@ def judge(episodes: int, config, spec: Spec, learner, played) -> None:
     early = slice(0, len(keys) * 5 // 8)  # behind them, enough is left to be played to tell
     earned, paid = played.reward.sum(0).mean(), played.costs.sum(0).mean()
     print(f"{episodes} episodes: reward {earned:.1f}, cost {paid:.1f}")
-    for name, advantage, value, signal in zip(signal_names(spec), advantages, values, signals, strict=True):
-        report(name, advantage[early], value[early], discounted(signal, config.gamma)[early])
+    gammas = [config.gamma, *[config.cost_discount(spec.episode_length)] * spec.num_costs]
+    for name, advantage, value, signal, gamma in zip(
+        signal_names(spec), advantages, values, signals, gammas, strict=True
+    ):
+        report(name, advantage[early], value[early], discounted(signal, gamma)[early])
 
 
 if __name__ == "__main__":
